@@ -1,0 +1,1 @@
+"""What several test files share. Fakes that users may want too live in `replayfloor.testing`."""
