@@ -1,0 +1,54 @@
+"""Digests that identify: the receipt of a key, and the request behind it.
+
+Both are the first 128 bits of a SHA-256 over length-prefixed parts: 128 bits because they are
+stored as `uuid` and nobody gains from a collision within a principal; length-prefixed because
+"ab" + "c" must differ from "a" + "bc". The leading label keeps digests of two kinds apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import NewType
+
+ReceiptId = NewType("ReceiptId", bytes)
+"""16 bytes: which operation. The raw key and the principal cannot be read back from it."""
+
+Fingerprint = NewType("Fingerprint", bytes)
+"""16 bytes: which request (draft -07, 2.4)."""
+
+DIGEST_BYTES = 16
+
+_RECEIPT_LABEL = b"replayfloor receipt 1"
+_REQUEST_LABEL = b"replayfloor request 1"
+
+
+def receipt_id(namespace: str, principal: str | None, key: str) -> ReceiptId:
+    """Return the id of the receipt of a key within its owner's scope (draft -07, section 5).
+
+    The principal None ("one tenant") differs from every string, the empty one included.
+    """
+    owner = b"-" if principal is None else b"+" + principal.encode("utf-8", "surrogatepass")
+    parts = (_RECEIPT_LABEL, namespace.encode(), owner, key.encode())
+    return ReceiptId(_digest(parts))
+
+
+def fingerprint(
+    *, method: str, path: bytes, query: bytes, content_type: bytes, body: bytes
+) -> Fingerprint:
+    """Return the digest of everything that makes a request the same request.
+
+    `path` and `query` are the raw bytes of the target; of `content_type` only the media type
+    counts, in any letter case: a boundary or charset parameter may differ between two sends.
+    """
+    media_type = content_type.partition(b";")[0].strip().lower()
+    parts = (_REQUEST_LABEL, method.upper().encode(), path, query, media_type, body)
+    return Fingerprint(_digest(parts))
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.digest()[:DIGEST_BYTES]

@@ -1,0 +1,33 @@
+"""HTTP messages as plain values: bytes in, bytes out. No parsing of bodies, no I/O.
+
+Header names are lower-case bytes, values are untouched bytes, and order and repetition are kept,
+because a replay has to be the first answer byte for byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A complete answer. `body` is the content after any coding the application applied."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+def get_all(headers: Headers, name: bytes) -> list[bytes]:
+    """Return the values of every line of a header, in order; `name` is lower-case bytes."""
+    return [value for field, value in headers if field == name]
+
+
+def get_first(headers: Headers, name: bytes) -> bytes | None:
+    """Return the value of the first line of a header, or None; `name` is lower-case bytes."""
+    for field, value in headers:
+        if field == name:
+            return value
+    return None

@@ -1,0 +1,183 @@
+"""The refusals, as RFC 9457 problem details: values, one `type` each, valid JSON always.
+
+The `type` is an identifier to branch on, not a locator; the link to read is in the member
+`documentation` and in the Link header (draft -07, 2.7, asks for one on 400 and 422).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from replayfloor.core.key import DRAFT_REVISION
+from replayfloor.core.message import Headers, Response
+
+TYPE_PREFIX: Final = "urn:replayfloor:problem:"
+MEDIA_TYPE: Final = "application/problem+json"
+DOCUMENTATION: Final = f"https://datatracker.ietf.org/doc/html/{DRAFT_REVISION}#section-2.7"
+"""Where a reader finds the rules when the user of the middleware names no page of their own."""
+
+
+class ProblemKind(StrEnum):
+    """What was refused; the last part of the problem's `type`."""
+
+    MISSING_KEY = "missing-key"
+    INVALID_KEY = "invalid-key"
+    KEY_REUSED = "key-reused"
+    IN_FLIGHT = "in-flight"
+    OUTCOME_UNKNOWN = "outcome-unknown"
+    ANSWER_NOT_KEPT = "answer-not-kept"
+    BODY_TOO_LARGE = "body-too-large"
+    HANDLER_FAILED = "handler-failed"
+    STORE_UNAVAILABLE = "store-unavailable"
+
+
+_STATUS_AND_TITLE: Final[dict[ProblemKind, tuple[int, str]]] = {
+    ProblemKind.MISSING_KEY: (400, "This operation requires an Idempotency-Key"),
+    ProblemKind.INVALID_KEY: (400, "The Idempotency-Key is malformed"),
+    ProblemKind.KEY_REUSED: (422, "The Idempotency-Key was used for another request"),
+    ProblemKind.IN_FLIGHT: (409, "A request with this Idempotency-Key is in flight"),
+    ProblemKind.OUTCOME_UNKNOWN: (409, "The outcome of this Idempotency-Key is unknown"),
+    ProblemKind.ANSWER_NOT_KEPT: (409, "The request was executed; its answer was not kept"),
+    ProblemKind.BODY_TOO_LARGE: (413, "The request body is too large to be protected"),
+    ProblemKind.HANDLER_FAILED: (500, "The operation failed; its outcome is not certain"),
+    ProblemKind.STORE_UNAVAILABLE: (503, "The request cannot be protected at the moment"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One refusal. `retry_after_s` is in whole seconds; `members` extend the JSON object."""
+
+    kind: ProblemKind
+    detail: str
+    retry_after_s: int | None = None
+    members: dict[str, int | str | bool] = field(default_factory=dict)
+
+    @property
+    def status(self) -> int:
+        """The HTTP status code of the answer."""
+        return _STATUS_AND_TITLE[self.kind][0]
+
+    @property
+    def title(self) -> str:
+        """The same text for every occurrence (RFC 9457, 3.1.3)."""
+        return _STATUS_AND_TITLE[self.kind][1]
+
+    @property
+    def type(self) -> str:
+        """The absolute URI that identifies the kind of problem (RFC 9457, 3.1.1)."""
+        return TYPE_PREFIX + self.kind.value
+
+    def to_response(self, documentation: str = DOCUMENTATION) -> Response:
+        """Return the answer to send; `documentation` is the page the link leads to."""
+        content: dict[str, int | str | bool] = {
+            "type": self.type,
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "documentation": documentation,
+        }
+        headers: Headers = (
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"link", f'<{documentation}>; rel="describedby"; type="text/html"'.encode()),
+            (b"cache-control", b"no-store"),
+        )
+        if self.retry_after_s is not None:
+            content["retry_after"] = self.retry_after_s
+            headers += ((b"retry-after", str(self.retry_after_s).encode()),)
+        body = json.dumps(content | self.members, ensure_ascii=False).encode()
+        return Response(self.status, headers, body)
+
+
+def problem_kind(content_type: bytes, body: bytes) -> ProblemKind | None:
+    """Return which of our refusals an answer is, or None if it is none of them.
+
+    Members of a wrong type, and unknown members, are ignored (RFC 9457, 3.1 and 3.2).
+    """
+    if content_type.partition(b";")[0].strip().lower() != MEDIA_TYPE.encode():
+        return None
+    try:
+        content: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    kind = content.get("type") if isinstance(content, dict) else None
+    if not isinstance(kind, str) or not kind.startswith(TYPE_PREFIX):
+        return None
+    try:
+        return ProblemKind(kind.removeprefix(TYPE_PREFIX))
+    except ValueError:
+        return None
+
+
+# -- the refusals of the server ----------------------------------------------------------------
+
+MISSING_KEY = Problem(
+    ProblemKind.MISSING_KEY,
+    "Send an Idempotency-Key header with a value that is unique to this operation, in double "
+    "quotes, and send the same value when you repeat the request.",
+)
+KEY_REUSED = Problem(
+    ProblemKind.KEY_REUSED,
+    "The key belongs to a request that differs in method, path, query, content type or body. "
+    "Use a new key for a new operation, or repeat the first request unchanged.",
+)
+BODY_TOO_LARGE = Problem(
+    ProblemKind.BODY_TOO_LARGE,
+    "Nothing was executed: the body exceeds what is kept to recognise a repeated request.",
+)
+HANDLER_FAILED = Problem(
+    ProblemKind.HANDLER_FAILED,
+    "The operation was started and failed before it answered. It is not started again under "
+    "this key; ask the operator for its outcome before you use a new one.",
+)
+
+
+def invalid_key(detail: str) -> Problem:
+    """Return the 400 for a malformed key."""
+    return Problem(ProblemKind.INVALID_KEY, detail)
+
+
+def in_flight(left_ms: int) -> Problem:
+    """Return the 409 for a key in flight whose lease lasts `left_ms` more.
+
+    Retry-After is whole seconds, at least one (RFC 9110, 10.2.3), rounded up, so that a client
+    that obeys it does not come back too early.
+    """
+    return Problem(
+        ProblemKind.IN_FLIGHT,
+        "The first request with this key has not been answered yet. Repeat yours, unchanged, "
+        "after the time in Retry-After.",
+        retry_after_s=max(1, -(-left_ms // 1000)),
+    )
+
+
+def outcome_unknown(retry_after_s: int) -> Problem:
+    """Return the 409 for a key whose execution ended without a trace."""
+    return Problem(
+        ProblemKind.OUTCOME_UNKNOWN,
+        "The first request with this key was started and its outcome was not recorded. It is "
+        "not executed again before it has been reconciled. Do not use a new key.",
+        retry_after_s=retry_after_s,
+    )
+
+
+def answer_not_kept(status: int) -> Problem:
+    """Return the 409 for a finished key of which only a tombstone is left."""
+    problem = Problem(
+        ProblemKind.ANSWER_NOT_KEPT,
+        "The request was executed once and will not be executed again, but its answer was too "
+        "large to be kept. Read the result from the resource itself.",
+    )
+    return replace(problem, members={"original_status": status})
+
+
+def store_unavailable(retry_after_s: int) -> Problem:
+    """Return the 503 for a request that was not executed because it could not be protected."""
+    return Problem(
+        ProblemKind.STORE_UNAVAILABLE,
+        "Nothing was executed. Repeat the request, unchanged and with the same key.",
+        retry_after_s=retry_after_s,
+    )

@@ -1,0 +1,140 @@
+"""The receipt: what is kept of an answer, and its versioned binary form.
+
+What is kept is what a replay shows: status, body and headers, byte for byte, without the headers
+that belong to one message or one browser. A tombstone says that an answer was given whose body
+was not kept.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from replayfloor.core.errors import ReceiptCorrupt
+from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint
+from replayfloor.core.message import Headers, Response, get_all
+
+VERSION = 1
+_TOMBSTONE = 0x01
+_CHECK_BYTES = 4
+
+HOP_BY_HOP = frozenset(
+    b"connection keep-alive te trailer transfer-encoding upgrade proxy-authenticate "
+    b"proxy-authorization proxy-connection".split()
+)
+"""Fields of one connection, never stored (RFC 9110, 7.6.1)."""
+
+PER_MESSAGE = frozenset(
+    b"date content-length set-cookie www-authenticate authentication-info age "
+    b"x-request-id x-correlation-id traceparent tracestate server-timing "
+    b"idempotent-replayed idempotency-key-lifetime".split()
+)
+"""Fields of one message, client or moment. Date is made anew by the server (RFC 9110, 6.6.1),
+Content-Length by us; a cookie or a challenge of the first caller is not the second's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The durable record of a finished key: which request it was, and what was answered.
+
+    `tombstone` means that the body was too large or endless: `response.body` is then empty and
+    must not be shown as an answer.
+    """
+
+    fingerprint: Fingerprint
+    response: Response
+    tombstone: bool = False
+
+
+def keep(fingerprint: Fingerprint, response: Response, *, tombstone: bool = False) -> Receipt:
+    """Make the receipt of an answer: drop the headers that no later message may carry."""
+    dropped = HOP_BY_HOP | PER_MESSAGE | _named_by_connection(response.headers)
+    headers = tuple(pair for pair in response.headers if pair[0].lower() not in dropped)
+    body = b"" if tombstone else response.body
+    return Receipt(fingerprint, Response(response.status, headers, body), tombstone)
+
+
+def _named_by_connection(headers: Headers) -> frozenset[bytes]:
+    values = get_all(headers, b"connection")
+    return frozenset(name.strip().lower() for value in values for name in value.split(b","))
+
+
+def encode_receipt(receipt: Receipt) -> bytes:
+    """Return the binary form, without the fingerprint (stores keep that beside it).
+
+    version u8, flags u8, status u16, number of headers, then name and value of each, then the
+    body (all counted by LEB128 varints), then a CRC-32 of everything before it.
+    """
+    response = receipt.response
+    out = bytearray((VERSION, _TOMBSTONE if receipt.tombstone else 0))
+    out += response.status.to_bytes(2, "big")
+    out += _varint(len(response.headers))
+    for name, value in response.headers:
+        out += _varint(len(name)) + name + _varint(len(value)) + value
+    out += _varint(len(response.body)) + response.body
+    return bytes(out) + zlib.crc32(out).to_bytes(_CHECK_BYTES, "big")
+
+
+def decode_receipt(fingerprint: bytes, data: bytes) -> Receipt:
+    """Return the receipt behind its binary form.
+
+    Raises ReceiptCorrupt if a byte is missing, altered or too many, or the version is unknown: a
+    wrong answer is worse than none.
+    """
+    if len(fingerprint) != DIGEST_BYTES:
+        raise ReceiptCorrupt("a fingerprint has 16 bytes")
+    content, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
+    if zlib.crc32(content).to_bytes(_CHECK_BYTES, "big") != check:
+        raise ReceiptCorrupt("the receipt is truncated or altered: its checksum differs")
+    reader = _Reader(content)
+    version, flags = reader.take(2)
+    if version != VERSION or flags & ~_TOMBSTONE:
+        raise ReceiptCorrupt(f"receipt version {version} (flags {flags}) is not known here")
+    status = int.from_bytes(reader.take(2), "big")
+    headers = tuple(
+        (reader.take(reader.varint()), reader.take(reader.varint())) for _ in range(reader.varint())
+    )
+    body = reader.take(reader.varint())
+    if reader.left:
+        raise ReceiptCorrupt(f"{reader.left} bytes follow the receipt")
+    response = Response(status, headers, body)
+    return Receipt(Fingerprint(fingerprint), response, bool(flags & _TOMBSTONE))
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+class _Reader:
+    """Takes bytes from the front; raises ReceiptCorrupt instead of reading past the end."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def take(self, count: int) -> bytes:
+        if count > self.left:
+            raise ReceiptCorrupt("the receipt ends too early")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def varint(self) -> int:
+        number = shift = 0
+        while True:
+            (byte,) = self.take(1)
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+            shift += 7
+            if shift > 63:
+                raise ReceiptCorrupt("a length of the receipt has too many digits")
