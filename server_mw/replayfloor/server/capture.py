@@ -1,0 +1,60 @@
+"""Holds an application's answer back until it is complete or known to be too large.
+
+ASGI messages in, `Captured` out. No decision what happens then, no sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from starlette.types import Message
+
+from replayfloor.core.message import Headers, Response
+from replayfloor.server.effects import Captured
+
+
+class Capture:
+    """The messages of one answer so far. `messages` is what the application sent, unchanged."""
+
+    __slots__ = ("_body_bytes", "_body_bytes_max", "_complete", "messages")
+
+    def __init__(self, body_bytes_max: int) -> None:
+        """Hold back at most `body_bytes_max` bytes of body."""
+        self.messages: list[Message] = []
+        self._body_bytes_max = body_bytes_max
+        self._body_bytes = 0
+        self._complete = False
+
+    def add(self, message: Message) -> bool:
+        """Take a message; say whether it is time to decide: the end, or too much."""
+        self.messages.append(message)
+        if message["type"] == "http.response.start":
+            return False
+        if message["type"] != "http.response.body":
+            # An extension sends the body by other means, so it can never be seen here.
+            return True
+        self._body_bytes += len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        return self._complete or self._body_bytes > self._body_bytes_max
+
+    def captured(self) -> Captured:
+        """Return the answer as far as it was sent."""
+        start = self.messages[0]
+        headers = cast("Iterable[tuple[bytes, bytes]]", start.get("headers", ()))
+        kept: Headers = tuple((bytes(name).lower(), bytes(value)) for name, value in headers)
+        body = b"".join(message.get("body", b"") for message in self.messages[1:])
+        whole = self._complete and self._body_bytes <= self._body_bytes_max
+        return Captured(Response(int(start["status"]), kept, body), complete=whole)
+
+
+def without_body_extensions(extensions: object) -> dict[str, object]:
+    """Return the server's ASGI extensions without those that bypass body messages.
+
+    An application that sees them might hand over a file by name or descriptor, or trailers; then
+    there would be nothing to keep. Without them it sends the same body in messages.
+    """
+    if not isinstance(extensions, dict):
+        return {}
+    hidden = ("http.response.pathsend", "http.response.zerocopysend", "http.response.trailers")
+    return {str(name): value for name, value in extensions.items() if name not in hidden}

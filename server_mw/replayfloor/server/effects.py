@@ -1,0 +1,64 @@
+"""The effects of the server flow that are on no store: request, handler, time, events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from replayfloor.core.effects import Effect
+from replayfloor.core.fingerprint import Fingerprint
+from replayfloor.core.message import Response
+from replayfloor.server.events import ServerEvent
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRead:
+    """The whole body is here, within the limit."""
+
+    fingerprint: Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class BodyTooLarge:
+    """The body exceeds the limit; it was not read to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientGone:
+    """The client closed the connection before the body was complete."""
+
+
+RequestAnswer: TypeAlias = RequestRead | BodyTooLarge | ClientGone
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest(Effect[RequestAnswer]):
+    """Read the body and make the fingerprint of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The handler's answer. Unless it is `complete`, it is endless or exceeds the limit, and
+    `response.body` is its beginning."""
+
+    response: Response
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Execute(Effect[Captured]):
+    """Run the handler until its answer is complete, or known to be too large. May raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(Effect[None]):
+    """Let time pass without holding a thread or a connection."""
+
+    pause_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Emit(Effect[None]):
+    """Tell whoever listens. Never raises."""
+
+    event: ServerEvent

@@ -1,0 +1,47 @@
+"""What the server side tells `on_event`: one value per thing that happened, for logs and metrics.
+
+No event carries a key, a principal or a payload.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class EventKind(StrEnum):
+    """What happened to a keyed request."""
+
+    CLAIMED = "claimed"
+    TAKEN_OVER = "taken-over"
+    FINISHED = "finished"
+    FREED = "freed"
+    REPLAYED = "replayed"
+    REFUSED = "refused"
+    LEASE_LOST = "lease-lost"
+    RECEIPT_LOST = "receipt-lost"
+    LOCK_UNAVAILABLE = "lock-unavailable"
+    STORE_UNAVAILABLE = "store-unavailable"
+    LEFT_ORPHANED = "left-orphaned"
+
+
+WORTH_A_WARNING = frozenset(
+    {
+        EventKind.LEASE_LOST,
+        EventKind.RECEIPT_LOST,
+        EventKind.LOCK_UNAVAILABLE,
+        EventKind.STORE_UNAVAILABLE,
+        EventKind.LEFT_ORPHANED,
+    }
+)
+"""Kinds that the person on call wants to find in the log even if nobody listens to events."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One thing that happened. `receipt_id` is the hex id of the key's receipt; `detail` is the
+    kind of the problem for REFUSED, the status for FINISHED and FREED, else empty or a cause."""
+
+    kind: EventKind
+    receipt_id: str
+    detail: str = ""

@@ -1,0 +1,168 @@
+"""One keyed request over ASGI, from admission to answer. One object per request.
+
+The application is called in the caller's own task, and the end of its answer is handled inside its
+`send`: so its context variables and its cancellation are what they are without us, and what it
+does after its answer (background tasks) neither delays nor changes anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from replayfloor.core.errors import UsageError
+from replayfloor.core.message import Headers, Response
+from replayfloor.server.capture import Capture, without_body_extensions
+from replayfloor.server.claim import ActiveClaim
+from replayfloor.server.flow import (
+    Admitted,
+    Answer,
+    Answered,
+    Call,
+    Gone,
+    Refused,
+    Replayed,
+    Unprotected,
+    admit,
+    fail,
+    settle,
+)
+from replayfloor.server.perform import AsyncPerformer
+from replayfloor.server.policy import Options
+from replayfloor.server.settings import Settings
+
+BODYLESS = frozenset({204, 205, 304})
+"""Statuses whose answer has no body, and so no Content-Length either (RFC 9110, 8.6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The ASGI triple of one request."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+
+
+class Exchange:
+    """Takes one request through admission, the application, and settlement."""
+
+    def __init__(self, settings: Settings, options: Options, connection: Connection) -> None:
+        """Belong to one request."""
+        self._settings, self._options, self._connection = settings, options, connection
+        self._performer = AsyncPerformer(settings, connection.scope, connection.receive)
+
+    async def run(self, app: ASGIApp, call: Call) -> None:
+        """Answer the request, calling `app` at most once."""
+        admission = await self._performer.drive(admit(call, self._options))
+        match admission:
+            case Unprotected():
+                await app(*self._plain())
+            case Gone():
+                pass
+            case Refused() | Replayed():
+                await self._answer(admission)
+            case Admitted():
+                await self._execute(app, admission)
+            case _:
+                assert_never(admission)
+
+    def _plain(self) -> tuple[Scope, Receive, Send]:
+        return self._connection.scope, self._connection.receive, self._connection.send
+
+    # -- the application --------------------------------------------------------------------------
+
+    async def _execute(self, app: ASGIApp, admitted: Admitted) -> None:
+        held = _HeldAnswer(self, admitted, Capture(self._settings.response_bytes_max))
+        try:
+            await app(self._scope_with(admitted), self._replaying_receive(), held.send)
+            if not held.settled:
+                raise UsageError("the application returned without a complete answer")
+        except BaseException as error:
+            # After the answer was settled, a failure is the application's own affair.
+            if not held.settled:
+                await self._performer.drive_shielded(fail(admitted, self._options, error))
+            raise
+
+    def _scope_with(self, admitted: Admitted) -> Scope:
+        scope = dict(self._connection.scope)
+        claim = ActiveClaim(admitted, self._performer.transaction)
+        scope["state"] = {**scope.get("state", {}), "idempotency": claim}
+        scope["extensions"] = without_body_extensions(scope.get("extensions"))
+        return scope
+
+    def _replaying_receive(self) -> Receive:
+        body: bytes | None = self._performer.body
+
+        async def receive() -> Message:
+            nonlocal body
+            if body is None:
+                return await self._connection.receive()
+            message = {"type": "http.request", "body": body, "more_body": False}
+            body = None
+            return message
+
+        return receive
+
+    async def settle(self, admitted: Admitted, capture: Capture) -> bool:
+        """Store or free, then send; say whether the application's further messages go out."""
+        answer = await self._performer.drive(settle(admitted, capture.captured(), self._options))
+        await self._answer(answer, capture)
+        return isinstance(answer, Answered)
+
+    async def pass_on(self, message: Message) -> None:
+        """Send a message of the application as it is."""
+        await self._connection.send(message)
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    async def _answer(self, answer: Answer, capture: Capture | None = None) -> None:
+        match answer:
+            case Refused(problem):
+                response = problem.to_response(self._settings.documentation)
+                await self._send(response, self._settings.lifetime_headers)
+            case Replayed(receipt):
+                marker = (b"idempotent-replayed", b"true")
+                await self._send(receipt.response, (*self._settings.lifetime_headers, marker))
+            case Answered():
+                for message in capture.messages if capture else ():
+                    await self._connection.send(self._with_lifetime(message))
+            case Gone() | Unprotected():
+                pass
+            case _:
+                assert_never(answer)
+
+    def _with_lifetime(self, message: Message) -> Message:
+        extra = self._settings.lifetime_headers
+        if not extra or message["type"] != "http.response.start":
+            return message
+        return {**message, "headers": [*message.get("headers", ()), *extra]}
+
+    async def _send(self, response: Response, extra: Headers) -> None:
+        headers = [*response.headers, *extra]
+        if response.status not in BODYLESS:
+            headers.append((b"content-length", str(len(response.body)).encode()))
+        start = {"type": "http.response.start", "status": response.status, "headers": headers}
+        await self._connection.send(start)
+        await self._connection.send({"type": "http.response.body", "body": response.body})
+
+
+class _HeldAnswer:
+    """The application's `send`: holds messages back, settles once, then lets them through."""
+
+    def __init__(self, exchange: Exchange, admitted: Admitted, capture: Capture) -> None:
+        self._exchange, self._admitted, self._capture = exchange, admitted, capture
+        self.settled = False
+        self._passes = False
+
+    async def send(self, message: Message) -> None:
+        if self.settled:
+            if self._passes:
+                await self._exchange.pass_on(message)
+        elif self._capture.add(message):
+            # Set first: if settling fails, it has done its own cleanup, and the failure that now
+            # rises through the application must not be taken for one of the application's.
+            self.settled = True
+            self._passes = await self._exchange.settle(self._admitted, self._capture)

@@ -1,0 +1,200 @@
+"""Decide whether a handler is run: parse, read, lock, claim. Pure.
+
+The lock is taken first because it answers duplicates in one cheap round trip; the claim decides.
+Every path that does not end in Admitted gives the lock back.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from replayfloor.core.claims import (
+    Acquire,
+    Acquired,
+    Begin,
+    Cached,
+    Claim,
+    ClaimAnswer,
+    Claimed,
+    Finished,
+    Held,
+    InFlight,
+    LockUnavailable,
+    Orphaned,
+    Release,
+    Rollback,
+)
+from replayfloor.core.effects import Flow
+from replayfloor.core.errors import InvalidKey, StoreUnavailable
+from replayfloor.core.fingerprint import receipt_id
+from replayfloor.core.key import parse_key
+from replayfloor.core.problem import (
+    BODY_TOO_LARGE,
+    KEY_REUSED,
+    MISSING_KEY,
+    ProblemKind,
+    answer_not_kept,
+    in_flight,
+    invalid_key,
+    outcome_unknown,
+    store_unavailable,
+)
+from replayfloor.core.receipt import Receipt
+from replayfloor.server.effects import BodyTooLarge, ClientGone, Pause, ReadRequest, RequestRead
+from replayfloor.server.events import EventKind
+from replayfloor.server.flow.values import (
+    STORE_RETRY_AFTER_S,
+    Admission,
+    Admitted,
+    Call,
+    Gone,
+    Refused,
+    Replayed,
+    Unprotected,
+    abandon,
+    event,
+)
+from replayfloor.server.policy import Effects, Options
+
+UNKNOWN_RETRY_AFTER_S = 60
+"""Retry-After of an unknown outcome: people or a periodic job settle it, so seconds are no use."""
+
+POLL_MS = 50
+"""How often a waiting duplicate looks again: below what a person notices, and one lock round trip
+each, so 20 a second per waiter."""
+
+
+def admit(call: Call, options: Options) -> Flow[Admission]:
+    """Decide whether the handler is run. Nothing is looked up for a key that is malformed."""
+    if not call.key_lines:
+        return Refused(MISSING_KEY) if options.required else Unprotected()
+    try:
+        key = parse_key(call.key_lines, options.key_rules)
+    except InvalidKey as error:
+        return Refused(invalid_key(str(error)))
+    match (yield from ReadRequest()):
+        case ClientGone():
+            return Gone()
+        case BodyTooLarge():
+            return Refused(BODY_TOO_LARGE)
+        case RequestRead(fingerprint):
+            pass
+        case unknown:
+            assert_never(unknown)
+    id_ = receipt_id(call.namespace, call.principal, key)
+    ticket = Admitted(id_, fingerprint, call.fence, taken_over=False)
+    admission = yield from _take_waiting(ticket, options)
+    yield from _tell_admission(ticket, admission)
+    return admission
+
+
+def _take_waiting(ticket: Admitted, options: Options) -> Flow[Admission]:
+    """Take the key; while another request has it in flight, wait as long as the route allows."""
+    left_ms = options.wait_ms
+    while True:
+        admission = yield from _take(ticket, options)
+        busy = isinstance(admission, Refused) and admission.problem.kind is ProblemKind.IN_FLIGHT
+        if not busy or left_ms <= 0:
+            return admission
+        pause_ms = min(POLL_MS, left_ms)
+        yield from Pause(pause_ms)
+        left_ms -= pause_ms
+
+
+def _take(ticket: Admitted, options: Options) -> Flow[Admission]:
+    acquire = Acquire(ticket.id, ticket.fingerprint, ticket.fence, options.lease_ms)
+    match (yield from acquire):
+        case Held(fingerprint, left_ms):
+            same = fingerprint == ticket.fingerprint
+            return Refused(in_flight(left_ms) if same else KEY_REUSED)
+        case Cached(receipt):
+            return _replay(ticket, receipt)
+        case LockUnavailable():
+            yield from event(ticket, EventKind.LOCK_UNAVAILABLE)
+        case Acquired():
+            pass
+    try:
+        admission = yield from _claim(ticket, options)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        # A cancellation or a defect. The claim may stand, but the handler was not started.
+        if options.effects is Effects.ATOMIC:
+            yield from Rollback()
+        yield from abandon(ticket)
+        yield from Release(ticket.id, ticket.fence)
+        raise
+    if not isinstance(admission, Admitted):
+        found = admission.receipt if isinstance(admission, Replayed) else None
+        yield from Release(ticket.id, ticket.fence, found, options.cache_ms)
+    return admission
+
+
+def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
+    takeover = options.effects is Effects.ATOMIC
+    claim = Claim(ticket.id, ticket.fingerprint, ticket.fence, options.lease_ms, takeover)
+    try:
+        answer = yield from _again_if_unsure(claim)
+    except StoreUnavailable as error:
+        yield from event(ticket, EventKind.STORE_UNAVAILABLE, str(error))
+        return Refused(store_unavailable(STORE_RETRY_AFTER_S))
+    match answer:
+        case Claimed(taken_over):
+            admitted = Admitted(ticket.id, ticket.fingerprint, ticket.fence, taken_over)
+            return (yield from _begin(admitted, options))
+        case Finished(receipt):
+            return _replay(ticket, receipt)
+        case InFlight(fingerprint, left_ms):
+            same = fingerprint == ticket.fingerprint
+            return Refused(in_flight(left_ms) if same else KEY_REUSED)
+        case Orphaned(fingerprint):
+            same = fingerprint == ticket.fingerprint
+            return Refused(outcome_unknown(UNKNOWN_RETRY_AFTER_S) if same else KEY_REUSED)
+        case _:
+            assert_never(answer)
+
+
+def _again_if_unsure(claim: Claim) -> Flow[ClaimAnswer]:
+    """Claim; if only the answer may have been lost, ask once more with the same fence.
+
+    Without this, a claim whose answer was lost would stand as if its handler had been started,
+    and end as an outcome that nobody can know although nothing was executed.
+    """
+    try:
+        return (yield from claim)
+    except StoreUnavailable as error:
+        if error.performed is False:
+            raise
+    return (yield from claim)
+
+
+def _begin(admitted: Admitted, options: Options) -> Flow[Admission]:
+    if options.effects is not Effects.ATOMIC:
+        return admitted
+    try:
+        yield from Begin()
+    except StoreUnavailable as error:
+        yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
+        yield from abandon(admitted)
+        return Refused(store_unavailable(STORE_RETRY_AFTER_S))
+    return admitted
+
+
+def _replay(ticket: Admitted, receipt: Receipt) -> Refused | Replayed:
+    if receipt.fingerprint != ticket.fingerprint:
+        return Refused(KEY_REUSED)
+    if receipt.tombstone:
+        return Refused(answer_not_kept(receipt.response.status))
+    return Replayed(receipt)
+
+
+def _tell_admission(ticket: Admitted, admission: Admission) -> Flow[None]:
+    match admission:
+        case Admitted(taken_over=taken_over):
+            yield from event(ticket, EventKind.TAKEN_OVER if taken_over else EventKind.CLAIMED)
+        case Replayed():
+            yield from event(ticket, EventKind.REPLAYED)
+        case Refused(problem):
+            yield from event(ticket, EventKind.REFUSED, problem.kind.value)
+        case Gone() | Unprotected():
+            pass

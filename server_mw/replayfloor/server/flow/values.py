@@ -1,0 +1,88 @@
+"""The values that pass between the parts of the server flow, and the two steps they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from replayfloor.core.claims import Abandon, Fence
+from replayfloor.core.effects import Effect, Flow
+from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.fingerprint import Fingerprint, ReceiptId
+from replayfloor.core.problem import Problem
+from replayfloor.core.receipt import Receipt
+from replayfloor.server.effects import Captured, Emit
+from replayfloor.server.events import EventKind, ServerEvent
+
+STORE_RETRY_AFTER_S = 2
+"""Retry-After of the 503: a Postgres restart takes a fraction of a second, a failover more; a
+client backs off by itself after that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request as far as it is known before its body: `key_lines` are the raw header values."""
+
+    key_lines: Sequence[bytes]
+    namespace: str
+    principal: str | None
+    fence: Fence
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The handler is to be run, once, under this claim."""
+
+    id: ReceiptId
+    fingerprint: Fingerprint
+    fence: Fence
+    taken_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unprotected:
+    """No key was sent and none is required."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Nobody is left to answer; nothing was executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Answer with the problem; the handler was not run, or its effect was rolled back."""
+
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """Answer with the receipt."""
+
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Pass the handler's own answer on."""
+
+    captured: Captured
+
+
+Admission: TypeAlias = Admitted | Unprotected | Gone | Refused | Replayed
+Answer: TypeAlias = Answered | Unprotected | Gone | Refused | Replayed
+
+
+def event(ticket: Admitted, kind: EventKind, detail: str = "") -> Effect[None]:
+    """Return the effect that tells of something that happened to this key."""
+    return Emit(ServerEvent(kind, ticket.id.hex(), detail))
+
+
+def abandon(ticket: Admitted) -> Flow[None]:
+    """Free the key. If the store is gone, the lease ends it; nothing else is lost."""
+    try:
+        yield from Abandon(ticket.id, ticket.fence)
+    except StoreUnavailable as error:
+        yield from event(ticket, EventKind.STORE_UNAVAILABLE, str(error))

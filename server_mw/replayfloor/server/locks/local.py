@@ -1,0 +1,43 @@
+"""A lock inside one process: a dictionary. Other processes are held back by the claim alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from replayfloor.core.claims import Acquire, Acquired, Fence, Held, LockAnswer, Release
+from replayfloor.core.fingerprint import Fingerprint, ReceiptId
+
+
+class LocalLock:
+    """Holds who is in flight in this process. Keeps no receipts: its store is as near.
+
+    Args:
+        clock: seconds of a clock that is never set back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Hold nothing."""
+        self._clock = clock
+        self._held: dict[ReceiptId, tuple[Fence, Fingerprint, float]] = {}
+
+    async def acquire(self, acquire: Acquire) -> LockAnswer:
+        """See `replayfloor.core.claims.Acquire`."""
+        now = self._clock()
+        fence, fingerprint, until = self._held.get(acquire.id, (acquire.fence, b"", now))
+        if fence != acquire.fence and until > now:
+            return Held(Fingerprint(fingerprint), max(1, round((until - now) * 1000)))
+        until = now + acquire.lease_ms / 1000
+        self._held[acquire.id] = (acquire.fence, acquire.fingerprint, until)
+        return Acquired()
+
+    async def release(self, release: Release) -> bool:
+        """See `replayfloor.core.claims.Release`."""
+        fence, _fingerprint, until = self._held.get(release.id, (None, b"", 0.0))
+        if fence != release.fence:
+            return False
+        del self._held[release.id]
+        return until > self._clock()
+
+    async def close(self) -> None:
+        """Nothing is connected."""

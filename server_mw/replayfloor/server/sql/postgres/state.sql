@@ -1,0 +1,7 @@
+-- Promises to say which migrations are applied and how far receipts have partitions made ahead.
+select (select coalesce(array_agg(name order by name), '{}') from replayfloor.migrations),
+       (select max(to_timestamp(substring(c.relname from '\d{8}_\d{4}$'), 'YYYYMMDD_HH24MI')
+                   ::timestamp at time zone 'UTC')
+        from pg_catalog.pg_inherits as i
+        join pg_catalog.pg_class as c on c.oid = i.inhrelid
+        where i.inhparent = to_regclass('replayfloor.receipts')) - clock_timestamp()

@@ -1,0 +1,2 @@
+-- Promises: the claim is gone if it was this fence's, and says when it was made.
+delete from replayfloor_claims where id = :id and fence = :fence returning claimed_ms

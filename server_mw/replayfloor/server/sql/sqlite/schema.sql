@@ -1,0 +1,23 @@
+-- Promises: claims and receipts exist, and a second claim of an id is refused by an index.
+--
+-- The names carry a prefix because the application's own tables live in the same file: only so
+-- can a handler's writes and the receipt be one commit.
+create table replayfloor_claims (
+    id           blob    not null primary key check (length(id) = 16),
+    fingerprint  blob    not null check (length(fingerprint) = 16),
+    fence        blob    not null check (length(fence) = 16),
+    claimed_ms   integer not null,
+    lease_ms     integer not null
+) without rowid;
+
+create table replayfloor_receipts (
+    id           blob    not null primary key check (length(id) = 16),
+    fingerprint  blob    not null check (length(fingerprint) = 16),
+    finished_ms  integer not null,
+    took_ms      integer not null,
+    status       integer not null check (status between 100 and 599),
+    response     blob    not null
+) without rowid;
+
+create table replayfloor_schema (version integer not null);
+insert into replayfloor_schema (version) values (1);

@@ -1,0 +1,36 @@
+"""Blocking work in worker threads, for the asynchronous stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+from anyio import to_thread
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run blocking work in a worker thread and return, always, only after it ended.
+
+    A thread cannot be stopped. If a cancellation let the caller go on, two threads would use one
+    connection, one of them in the middle of a transaction. A cancel scope alone does not hold
+    back `asyncio.Task.cancel()`; a task group does: it waits for its child, whose own scope is
+    shielded.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    async def child() -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                results.append(await to_thread.run_sync(work))
+            except Exception as error:  # noqa: BLE001 - passed on below, outside the task group
+                errors.append(error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(child)
+    if errors:
+        raise errors[0]
+    return results[0]
