@@ -56,5 +56,6 @@ def without_body_extensions(extensions: object) -> dict[str, object]:
     """
     if not isinstance(extensions, dict):
         return {}
+    offered = cast("dict[str, object]", extensions)
     hidden = ("http.response.pathsend", "http.response.zerocopysend", "http.response.trailers")
-    return {str(name): value for name, value in extensions.items() if name not in hidden}
+    return {name: value for name, value in offered.items() if name not in hidden}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, cast
 
 from replayfloor.core.key import DRAFT_REVISION
 from replayfloor.core.message import Headers, Response
@@ -54,7 +54,7 @@ class Problem:
     kind: ProblemKind
     detail: str
     retry_after_s: int | None = None
-    members: dict[str, int | str | bool] = field(default_factory=dict)
+    members: dict[str, int | str | bool] = field(default_factory=dict[str, int | str | bool])
 
     @property
     def status(self) -> int:
@@ -103,7 +103,8 @@ def problem_kind(content_type: bytes, body: bytes) -> ProblemKind | None:
         content: object = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    kind = content.get("type") if isinstance(content, dict) else None
+    members = cast("dict[str, object]", content) if isinstance(content, dict) else {}
+    kind = members.get("type")
     if not isinstance(kind, str) or not kind.startswith(TYPE_PREFIX):
         return None
     try:

@@ -72,15 +72,16 @@ def admit(call: Call, options: Options) -> Flow[Admission]:
         key = parse_key(call.key_lines, options.key_rules)
     except InvalidKey as error:
         return Refused(invalid_key(str(error)))
-    match (yield from ReadRequest()):
+    read = yield from ReadRequest()
+    match read:
         case ClientGone():
             return Gone()
         case BodyTooLarge():
             return Refused(BODY_TOO_LARGE)
-        case RequestRead(fingerprint):
-            pass
-        case unknown:
-            assert_never(unknown)
+        case RequestRead():
+            fingerprint = read.fingerprint
+        case _:
+            assert_never(read)
     id_ = receipt_id(call.namespace, call.principal, key)
     ticket = Admitted(id_, fingerprint, call.fence, taken_over=False)
     admission = yield from _take_waiting(ticket, options)

@@ -88,7 +88,7 @@ class AsyncRedisLock:
 def _from_url(url: str) -> Redis:
     # One retry, at once: a connection that a restarted server has closed fails on first use.
     # Both scripts may run twice: they recognise their own fence.
-    return Redis.from_url(
+    return Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - untyped **kwargs there
         url,
         socket_timeout=LOCK_S,
         socket_connect_timeout=LOCK_S,

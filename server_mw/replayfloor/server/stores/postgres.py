@@ -7,15 +7,16 @@ connection could otherwise keep the finishes, which would free them, from gettin
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import LiteralString, TypeAlias, cast
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import LiteralString, cast
 from uuid import UUID
 
 import anyio
 import psycopg
-from psycopg.conninfo import make_conninfo
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import AsyncConnectionPool
 
 from replayfloor.core.claims import (
     Abandon,
@@ -27,11 +28,19 @@ from replayfloor.core.claims import (
     InFlight,
     Orphaned,
 )
-from replayfloor.core.errors import ConfigurationError, SchemaMissing, StoreUnavailable, UsageError
+from replayfloor.core.errors import ConfigurationError, SchemaMissing, StoreUnavailable
 from replayfloor.core.fingerprint import Fingerprint
-from replayfloor.core.receipt import decode_receipt, encode_receipt
+from replayfloor.core.receipt import decode_receipt
 from replayfloor.server.resources import load, migrations
-from replayfloor.server.stores import AsyncConnection, Row
+from replayfloor.server.stores import Row
+from replayfloor.server.stores.migrate import PARTITION_WIDTH
+from replayfloor.server.stores.postgres_transaction import (
+    Pool,
+    PostgresTransaction,
+    answered_within,
+    finish_parameters,
+    get_connection,
+)
 
 POOL_CONNECTIONS = 10
 """Connections for the protocol. An operation holds one for a round trip, so ten carry thousands
@@ -44,12 +53,14 @@ OPERATION_S = 5.0
 """How long one operation may take before the store counts as unavailable, waiting for a connection
 included: far above a slow commit, below the patience of common HTTP clients (10 s and more)."""
 
+PARTITION_DAYS_LOW = 28
+"""Below this the start-up log asks for a migration: four weeks are time to plan one."""
+
 RECONNECT_S = 2.0
 """How long the pool itself keeps trying to connect before it leaves it to the next request. Its
 pauses double; after a long outage a larger value would go on refusing when Postgres is back."""
 
-Connection: TypeAlias = psycopg.AsyncConnection[Row]
-Pool: TypeAlias = AsyncConnectionPool[Connection]
+log = logging.getLogger("replayfloor.server")
 
 
 class AsyncPostgresReceipts:
@@ -131,7 +142,7 @@ class AsyncPostgresReceipts:
 
     async def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
-        (done,) = await self._call(load("sql/postgres/finish.sql"), _finish_parameters(finish))
+        (done,) = await self._call(load("sql/postgres/finish.sql"), finish_parameters(finish))
         return bool(done)
 
     async def abandon(self, abandon: Abandon) -> bool:
@@ -143,7 +154,7 @@ class AsyncPostgresReceipts:
     async def begin(self) -> PostgresTransaction:
         """See `replayfloor.core.claims.Begin`."""
         _protocol, handlers = await self._opened()
-        connection = await _get(handlers)
+        connection = await get_connection(handlers)
         transaction = PostgresTransaction(handlers, connection, self._operation_s)
         await transaction.start()
         return transaction
@@ -162,9 +173,9 @@ class AsyncPostgresReceipts:
     async def _one_row(
         self, pool: Pool, query: LiteralString, parameters: Mapping[str, object] | None
     ) -> Row:
-        connection = await _get(pool)
+        connection = await get_connection(pool)
         try:
-            async with _unavailable(self._operation_s):
+            async with answered_within(self._operation_s):
                 cursor = await connection.execute(query, parameters)
                 row = await cursor.fetchone()
         finally:
@@ -183,107 +194,19 @@ class AsyncPostgresReceipts:
             row = await self._one_row(protocol, load("sql/postgres/state.sql"), None)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
             raise SchemaMissing(f"the database has no replayfloor schema; {advice}") from error
-        applied, ahead = cast("tuple[list[str], object]", row)
+        applied, ahead, unique = cast("tuple[list[str], timedelta | None, bool]", row)
         if missing := set(migrations()) - set(applied):
             raise SchemaMissing(f"not applied yet: {', '.join(sorted(missing))}; {advice}")
-        if ahead is None:
-            raise SchemaMissing(f"receipts have no partition; {advice}")
-
-
-class PostgresTransaction:
-    """A handler's transaction on a connection of its own.
-
-    It is a psycopg transaction block, inside which the handler's own commit() and rollback() are
-    errors; the handler's `connection.transaction()` becomes a savepoint.
-    """
-
-    def __init__(self, pool: Pool, connection: Connection, operation_s: float) -> None:
-        """Take the connection over; it goes back to the pool when the transaction ends."""
-        self._pool, self._connection, self._operation_s = pool, connection, operation_s
-        self._block = connection.transaction()
-        self._transaction: psycopg.AsyncTransaction | None = None
-        self._open = False
-
-    async def start(self) -> None:
-        """Open the transaction. Raises StoreUnavailable."""
-        self._open = True
-        try:
-            async with _unavailable(self._operation_s):
-                self._transaction = await self._block.__aenter__()
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._give_back()
-            raise
-
-    @property
-    def connection(self) -> AsyncConnection:
-        """The psycopg connection. Raises UsageError once the transaction has ended."""
-        if not self._open:
-            raise UsageError("the claim's transaction has ended; nothing can be written any more")
-        return cast("AsyncConnection", self._connection)
-
-    async def commit(self, finish: Finish) -> bool:
-        """See `replayfloor.core.claims.Commit`."""
-        try:
-            async with _unavailable(self._operation_s):
-                query = load("sql/postgres/finish.sql")
-                cursor = await self._connection.execute(query, _finish_parameters(finish))
-                row = await cursor.fetchone()
-                if row != (True,):
-                    await self.rollback()
-                    return False
-                await self._block.__aexit__(None, None, None)
-        except BaseException:
-            await self.rollback()
-            raise
-        await self._give_back()
-        return True
-
-    async def rollback(self) -> None:
-        """See `replayfloor.core.claims.Rollback`."""
-        if not self._open:
-            return
-        with anyio.CancelScope(shield=True), anyio.move_on_after(self._operation_s, shield=True):
-            undo = psycopg.Rollback(self._transaction)
-            try:
-                await self._block.__aexit__(psycopg.Rollback, undo, None)
-            except psycopg.Error:
-                # The server rolls back a transaction whose connection ends.
-                await self._connection.close()
-        with anyio.CancelScope(shield=True):
-            await self._give_back()
-
-    async def _give_back(self) -> None:
-        if self._open:
-            self._open = False
-            await self._pool.putconn(self._connection)
-
-
-async def _get(pool: Pool) -> Connection:
-    try:
-        return await pool.getconn()
-    except (PoolTimeout, PoolClosed, psycopg.OperationalError) as error:
-        raise StoreUnavailable(f"no connection to Postgres: {error}", performed=False) from error
-
-
-@asynccontextmanager
-async def _unavailable(operation_s: float) -> AsyncIterator[None]:
-    """Turn "no answer" into StoreUnavailable; errors of the statement itself pass through."""
-    try:
-        with anyio.fail_after(operation_s):
-            yield
-    except (psycopg.OperationalError, psycopg.InterfaceError, TimeoutError) as error:
-        raise StoreUnavailable(f"Postgres did not answer: {error!r}") from error
-
-
-def _finish_parameters(finish: Finish) -> dict[str, object]:
-    return {
-        "id": UUID(bytes=finish.id),
-        "fence": UUID(bytes=finish.fence),
-        "fingerprint": UUID(bytes=finish.receipt.fingerprint),
-        "status": finish.receipt.response.status,
-        "response": encode_receipt(finish.receipt),
-    }
+        if not unique:
+            raise SchemaMissing(
+                "the unique index replayfloor.claims_id is gone, and nothing else refuses a second "
+                "claim; restore it: create unique index claims_id on replayfloor.claims (id)"
+            )
+        days_left = -1 if ahead is None else (ahead + PARTITION_WIDTH) // timedelta(days=1)
+        if days_left < 0:
+            raise SchemaMissing(f"receipts have no partition for today; {advice}")
+        if days_left < PARTITION_DAYS_LOW:
+            log.warning("partitions of receipts end in %d days; %s", days_left, advice)
 
 
 def _claim_answer(
@@ -302,7 +225,7 @@ def _claim_answer(
 
 def redacted(conninfo: str) -> str:
     """Return the connection string without its password, quoted for a shell."""
-    parts = psycopg.conninfo.conninfo_to_dict(conninfo)
+    parts = conninfo_to_dict(conninfo)
     parts.pop("password", None)
     parts.pop("application_name", None)
     return f'"{make_conninfo("", **parts)}"'

@@ -1,0 +1,325 @@
+"""The contract of a receipts store and of a lock, as test classes to inherit from.
+
+    class TestMyReceipts(ReceiptsContract):
+        @pytest.fixture
+        async def subject(self):
+            yield ReceiptsSubject(...)
+
+Each test is one bullet of the docstrings in `replayfloor.core.claims`, and its name says which.
+Needs pytest and anyio's plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from secrets import token_bytes
+
+import anyio
+import pytest
+
+from replayfloor.core.claims import (
+    Abandon,
+    Claim,
+    ClaimAnswer,
+    Claimed,
+    Fence,
+    Finish,
+    Finished,
+    InFlight,
+    Orphaned,
+)
+from replayfloor.core.errors import UsageError
+from replayfloor.core.fingerprint import Fingerprint, ReceiptId
+from replayfloor.core.message import Response
+from replayfloor.core.receipt import Receipt, keep
+from replayfloor.server.locks import AsyncLock
+from replayfloor.server.stores import AsyncConnection, AsyncReceipts
+
+LONG_MS = 60_000
+SHORT_MS = 40
+"""A lease that a test waits for; store and test may differ by the clock's resolution."""
+
+AFTER_SHORT_MS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptsSubject:
+    """A store to test: the store, a second one on the same data, how its time passes, and how
+    one effect of a handler is written inside a transaction and counted afterwards."""
+
+    receipts: AsyncReceipts
+    other: AsyncReceipts
+    pass_ms: Callable[[int], Awaitable[None]]
+    write: Callable[[AsyncConnection, ReceiptId], Awaitable[None]]
+    count: Callable[[ReceiptId], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class LockSubject:
+    """A lock to test, and how its time passes."""
+
+    lock: AsyncLock
+    pass_ms: Callable[[int], Awaitable[None]]
+
+
+def new_id() -> ReceiptId:
+    """Return an id that no other test uses."""
+    return ReceiptId(token_bytes(16))
+
+
+def new_fence() -> Fence:
+    """Return a fence of one execution."""
+    return Fence(token_bytes(16))
+
+
+REQUEST = Fingerprint(b"one request.....")
+OTHER_REQUEST = Fingerprint(b"another request.")
+
+
+def receipt(body: bytes = b"answer", *, tombstone: bool = False) -> Receipt:
+    """Return a receipt with headers that repeat and bytes that are no text."""
+    headers = ((b"link", b"<a>"), (b"link", b"<b>"), (b"x", bytes(range(128, 256))))
+    return keep(REQUEST, Response(201, headers, body), tombstone=tombstone)
+
+
+def claim(
+    id_: ReceiptId, fence: Fence, lease_ms: int = LONG_MS, *, takeover: bool = False
+) -> Claim:
+    """Return a claim of REQUEST."""
+    return Claim(id_, REQUEST, fence, lease_ms, takeover)
+
+
+async def all_at_once(
+    calls: list[Callable[[], Awaitable[ClaimAnswer]]],
+) -> list[ClaimAnswer]:
+    """Start every call before any has ended; return the answers in no order."""
+    answers: list[ClaimAnswer] = []
+
+    async def one(call: Callable[[], Awaitable[ClaimAnswer]]) -> None:
+        answers.append(await call())
+
+    async with anyio.create_task_group() as group:
+        for call in calls:
+            group.start_soon(one, call)
+    return answers
+
+
+@pytest.mark.anyio
+class ReceiptsContract:
+    """What every `AsyncReceipts` promises."""
+
+    async def test_a_free_key_is_claimed(self, subject: ReceiptsSubject) -> None:
+        answer = await subject.receipts.claim(claim(new_id(), new_fence()))
+
+        assert answer == Claimed()
+
+    async def test_a_claimed_key_is_in_flight_for_others(self, subject: ReceiptsSubject) -> None:
+        id_ = new_id()
+        await subject.receipts.claim(claim(id_, new_fence()))
+        answer = await subject.other.claim(claim(id_, new_fence(), takeover=True))
+
+        assert isinstance(answer, InFlight)
+        assert answer.fingerprint == REQUEST
+        assert LONG_MS - 10_000 < answer.left_ms <= LONG_MS
+
+    async def test_claiming_again_with_the_same_fence_is_claimed(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, fence))
+
+        assert await subject.other.claim(claim(id_, fence)) == Claimed()
+
+    async def test_of_simultaneous_claims_exactly_one_is_claimed(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_ = new_id()
+        stores = [subject.receipts, subject.other] * 8
+        requests = [(store, claim(id_, new_fence())) for store in stores]
+        answers = await all_at_once([lambda s=s, r=r: s.claim(r) for s, r in requests])  # type: ignore[misc]
+
+        assert sum(isinstance(answer, Claimed) for answer in answers) == 1
+        assert sum(isinstance(answer, InFlight) for answer in answers) == len(stores) - 1
+
+    async def test_a_finished_key_shows_its_receipt_byte_for_byte(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        kept = receipt(bytes(range(256)))
+        await subject.receipts.claim(claim(id_, fence))
+
+        assert await subject.receipts.finish(Finish(id_, fence, kept))
+        assert await subject.other.claim(claim(id_, new_fence())) == Finished(kept)
+        assert await subject.receipts.claim(claim(id_, fence)) == Finished(kept)
+
+    async def test_a_tombstone_stays_one(self, subject: ReceiptsSubject) -> None:
+        id_, fence = new_id(), new_fence()
+        kept = receipt(tombstone=True)
+        await subject.receipts.claim(claim(id_, fence))
+        await subject.receipts.finish(Finish(id_, fence, kept))
+
+        assert await subject.receipts.claim(claim(id_, new_fence())) == Finished(kept)
+
+    async def test_a_finished_key_is_never_claimed_however_closely_the_claim_follows(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        for _round in range(20):
+            id_, fence = new_id(), new_fence()
+            await subject.receipts.claim(claim(id_, fence))
+            answers: list[ClaimAnswer] = []
+
+            async def follow(key: ReceiptId = id_, seen: list[ClaimAnswer] = answers) -> None:
+                while not seen or isinstance(seen[-1], InFlight):
+                    seen.append(await subject.other.claim(claim(key, new_fence())))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(follow)
+                await subject.receipts.finish(Finish(id_, fence, receipt()))
+
+            assert answers[-1] == Finished(receipt())
+
+    async def test_a_second_finish_changes_nothing(self, subject: ReceiptsSubject) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, fence))
+        await subject.receipts.finish(Finish(id_, fence, receipt(b"first")))
+
+        assert not await subject.receipts.finish(Finish(id_, fence, receipt(b"second")))
+        answer = await subject.receipts.claim(claim(id_, new_fence()))
+        assert answer == Finished(receipt(b"first"))
+
+    async def test_a_finish_with_another_fence_is_refused(self, subject: ReceiptsSubject) -> None:
+        id_ = new_id()
+        await subject.receipts.claim(claim(id_, new_fence()))
+
+        assert not await subject.receipts.finish(Finish(id_, new_fence(), receipt()))
+        assert isinstance(await subject.receipts.claim(claim(id_, new_fence())), InFlight)
+
+    async def test_an_abandoned_key_is_free(self, subject: ReceiptsSubject) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, fence))
+
+        assert await subject.receipts.abandon(Abandon(id_, fence))
+        assert not await subject.receipts.abandon(Abandon(id_, fence))
+        assert await subject.receipts.claim(claim(id_, new_fence())) == Claimed()
+
+    async def test_abandoning_with_another_fence_is_refused(self, subject: ReceiptsSubject) -> None:
+        id_ = new_id()
+        await subject.receipts.claim(claim(id_, new_fence()))
+
+        assert not await subject.receipts.abandon(Abandon(id_, new_fence()))
+        assert isinstance(await subject.receipts.claim(claim(id_, new_fence())), InFlight)
+
+    async def test_an_orphan_stays_one_without_takeover(self, subject: ReceiptsSubject) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, fence, SHORT_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+        answers = [await subject.other.claim(claim(id_, new_fence())) for _ in range(2)]
+
+        assert all(isinstance(answer, Orphaned) for answer in answers)
+        assert await subject.receipts.finish(Finish(id_, fence, receipt()))
+
+    async def test_an_orphan_is_taken_over_and_its_old_fence_can_write_no_more(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, old, new = new_id(), new_fence(), new_fence()
+        await subject.receipts.claim(claim(id_, old, SHORT_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+        answer = await subject.other.claim(claim(id_, new, takeover=True))
+
+        assert answer == Claimed(taken_over=True)
+        assert not await subject.receipts.finish(Finish(id_, old, receipt(b"old")))
+        assert not await subject.receipts.abandon(Abandon(id_, old))
+        assert isinstance(await subject.receipts.claim(claim(id_, old)), InFlight)
+        assert await subject.other.finish(Finish(id_, new, receipt(b"new")))
+
+    async def test_an_orphan_is_not_taken_over_by_another_request(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_ = new_id()
+        await subject.receipts.claim(claim(id_, new_fence(), SHORT_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+        other = Claim(id_, OTHER_REQUEST, new_fence(), LONG_MS, takeover=True)
+        answer = await subject.receipts.claim(other)
+
+        assert isinstance(answer, Orphaned)
+        assert answer.fingerprint == REQUEST
+
+    async def test_of_simultaneous_takeovers_exactly_one_succeeds(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_ = new_id()
+        await subject.receipts.claim(claim(id_, new_fence(), SHORT_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+        stores = [subject.receipts, subject.other] * 8
+        requests = [(store, claim(id_, new_fence(), takeover=True)) for store in stores]
+        answers = await all_at_once([lambda s=s, r=r: s.claim(r) for s, r in requests])  # type: ignore[misc]
+
+        assert sum(answer == Claimed(taken_over=True) for answer in answers) == 1
+        assert sum(isinstance(answer, InFlight) for answer in answers) == len(stores) - 1
+
+    async def test_keys_do_not_disturb_each_other(self, subject: ReceiptsSubject) -> None:
+        first, second = new_id(), new_id()
+        await subject.receipts.claim(claim(first, new_fence()))
+
+        assert await subject.receipts.claim(claim(second, new_fence())) == Claimed()
+
+    async def test_a_commit_brings_the_effect_and_the_receipt_together(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, fence))
+        transaction = await subject.receipts.begin()
+        await subject.write(transaction.connection, id_)
+
+        assert await subject.count(id_) == 0
+        assert await transaction.commit(Finish(id_, fence, receipt()))
+        assert await subject.count(id_) == 1
+        assert await subject.other.claim(claim(id_, new_fence())) == Finished(receipt())
+
+    async def test_a_rollback_leaves_neither_effect_nor_receipt(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, fence))
+        transaction = await subject.receipts.begin()
+        await subject.write(transaction.connection, id_)
+        await transaction.rollback()
+        await transaction.rollback()
+
+        assert await subject.count(id_) == 0
+        assert isinstance(await subject.other.claim(claim(id_, new_fence())), InFlight)
+
+    async def test_a_commit_of_a_lost_claim_rolls_the_effect_back(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, old, new = new_id(), new_fence(), new_fence()
+        await subject.receipts.claim(claim(id_, old, SHORT_MS))
+        transaction = await subject.receipts.begin()
+        await subject.pass_ms(AFTER_SHORT_MS)
+        await subject.other.claim(claim(id_, new, takeover=True))
+        await subject.write(transaction.connection, id_)
+
+        assert not await transaction.commit(Finish(id_, old, receipt(b"old")))
+        assert await subject.count(id_) == 0
+        assert await subject.other.finish(Finish(id_, new, receipt(b"new")))
+
+    async def test_nothing_can_be_written_after_the_transaction_ended(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, fence))
+        transaction = await subject.receipts.begin()
+        await transaction.commit(Finish(id_, fence, receipt()))
+
+        with pytest.raises(UsageError, match="ended"):
+            await subject.write(transaction.connection, id_)
+
+    async def test_a_closed_store_can_be_opened_again(self, subject: ReceiptsSubject) -> None:
+        id_ = new_id()
+        await subject.receipts.claim(claim(id_, new_fence()))
+        await subject.receipts.close()
+        await subject.receipts.close()
+        await subject.receipts.open()
+
+        assert isinstance(await subject.receipts.claim(claim(id_, new_fence())), InFlight)

@@ -1,0 +1,99 @@
+"""The contract of an in-flight lock, as a test class to inherit from (see contract.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+from replayfloor.core.claims import Acquire, Acquired, Cached, Fence, Held, LockAnswer, Release
+from replayfloor.core.fingerprint import ReceiptId
+from replayfloor.testing.contract import (
+    AFTER_SHORT_MS,
+    LONG_MS,
+    OTHER_REQUEST,
+    REQUEST,
+    SHORT_MS,
+    LockSubject,
+    new_fence,
+    new_id,
+    receipt,
+)
+
+
+def acquire(id_: ReceiptId, fence: Fence, lease_ms: int = LONG_MS) -> Acquire:
+    """Return the effect for REQUEST."""
+    return Acquire(id_, REQUEST, fence, lease_ms)
+
+
+@pytest.mark.anyio
+class LockContract:
+    """What every `AsyncLock` promises."""
+
+    async def test_a_free_lock_is_acquired(self, subject: LockSubject) -> None:
+        assert await subject.lock.acquire(acquire(new_id(), new_fence())) == Acquired()
+
+    async def test_a_held_lock_shows_its_fingerprint_and_the_rest_of_its_lease(
+        self, subject: LockSubject
+    ) -> None:
+        id_ = new_id()
+        await subject.lock.acquire(acquire(id_, new_fence()))
+        answer = await subject.lock.acquire(Acquire(id_, OTHER_REQUEST, new_fence(), LONG_MS))
+
+        assert isinstance(answer, Held)
+        assert answer.fingerprint == REQUEST
+        assert LONG_MS - 10_000 < answer.left_ms <= LONG_MS
+
+    async def test_acquiring_again_with_the_same_fence_succeeds(self, subject: LockSubject) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.lock.acquire(acquire(id_, fence))
+
+        assert await subject.lock.acquire(acquire(id_, fence)) == Acquired()
+
+    async def test_a_released_lock_is_free(self, subject: LockSubject) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.lock.acquire(acquire(id_, fence))
+
+        assert await subject.lock.release(Release(id_, fence))
+        assert not await subject.lock.release(Release(id_, fence))
+        assert await subject.lock.acquire(acquire(id_, new_fence())) == Acquired()
+
+    async def test_only_its_holder_can_release_a_lock(self, subject: LockSubject) -> None:
+        id_ = new_id()
+        await subject.lock.acquire(acquire(id_, new_fence()))
+
+        assert not await subject.lock.release(Release(id_, new_fence(), receipt(), LONG_MS))
+        assert isinstance(await subject.lock.acquire(acquire(id_, new_fence())), Held)
+
+    async def test_a_lock_ends_with_its_lease_and_its_old_holder_cannot_end_the_next(
+        self, subject: LockSubject
+    ) -> None:
+        id_, old, new = new_id(), new_fence(), new_fence()
+        await subject.lock.acquire(acquire(id_, old, SHORT_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+
+        assert await subject.lock.acquire(acquire(id_, new)) == Acquired()
+        assert not await subject.lock.release(Release(id_, old))
+        assert isinstance(await subject.lock.acquire(acquire(id_, new_fence())), Held)
+
+    async def test_a_receipt_left_in_its_place_is_shown_unchanged_or_forgotten(
+        self, subject: LockSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        kept = receipt(bytes(range(256)))
+        await subject.lock.acquire(acquire(id_, fence))
+        await subject.lock.release(Release(id_, fence, kept, LONG_MS))
+        answer: LockAnswer = await subject.lock.acquire(acquire(id_, new_fence()))
+
+        assert answer in (Cached(kept), Acquired())
+
+    async def test_a_receipt_is_kept_no_longer_than_asked(self, subject: LockSubject) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.lock.acquire(acquire(id_, fence))
+        await subject.lock.release(Release(id_, fence, receipt(), SHORT_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+
+        assert await subject.lock.acquire(acquire(id_, new_fence())) == Acquired()
+
+    async def test_locks_do_not_disturb_each_other(self, subject: LockSubject) -> None:
+        await subject.lock.acquire(acquire(new_id(), new_fence()))
+
+        assert await subject.lock.acquire(acquire(new_id(), new_fence())) == Acquired()

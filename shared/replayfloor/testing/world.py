@@ -1,0 +1,152 @@
+"""The server's two stores and a ledger, in memory, with time that passes only when told.
+
+The same object backs the schedule explorer and, through SimulatedReceipts and SimulatedLock, the
+contract suite: the suite is what keeps the simulation honest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from replayfloor.core.claims import (
+    Abandon,
+    Acquire,
+    Acquired,
+    Cached,
+    Claim,
+    ClaimAnswer,
+    Claimed,
+    Fence,
+    Finish,
+    Finished,
+    Held,
+    InFlight,
+    LockAnswer,
+    Orphaned,
+    Release,
+)
+from replayfloor.core.fingerprint import Fingerprint, ReceiptId
+from replayfloor.core.receipt import Receipt
+from replayfloor.testing.explore import Violation
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    fence: Fence
+    fingerprint: Fingerprint
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    receipt: Receipt
+    until_ms: int
+
+
+class World:
+    """All that is shared between processes. `ledger` holds the id of every effect, in order."""
+
+    def __init__(self) -> None:
+        """Begin empty, at time 0."""
+        self.now_ms = 0
+        self.ledger: list[ReceiptId] = []
+        self._locks: dict[ReceiptId, _Taken | _Kept] = {}
+        self._claims: dict[ReceiptId, _Taken] = {}
+        self._receipts: dict[ReceiptId, Receipt] = {}
+
+    # -- the lock -----------------------------------------------------------------------------
+
+    def acquire(self, acquire: Acquire) -> LockAnswer:
+        """See `replayfloor.core.claims.Acquire`."""
+        held = self._lock(acquire.id)
+        if isinstance(held, _Kept):
+            return Cached(held.receipt)
+        if held is not None and held.fence != acquire.fence:
+            return Held(held.fingerprint, held.until_ms - self.now_ms)
+        until_ms = self.now_ms + acquire.lease_ms
+        self._locks[acquire.id] = _Taken(acquire.fence, acquire.fingerprint, until_ms)
+        return Acquired()
+
+    def release(self, release: Release, *, checked: bool = True) -> bool:
+        """See `replayfloor.core.claims.Release`. Without `checked`, as a careless lock does it.
+
+        Raises Violation if that ends the lock of another.
+        """
+        held = self._lock(release.id)
+        mine = isinstance(held, _Taken) and held.fence == release.fence
+        if checked and not mine:
+            return False
+        if isinstance(held, _Taken) and not mine:
+            raise Violation("a lock was released by somebody who does not hold it")
+        self._locks.pop(release.id, None)
+        if release.receipt is not None and release.keep_ms > 0:
+            self._locks[release.id] = _Kept(release.receipt, self.now_ms + release.keep_ms)
+        return mine
+
+    def _lock(self, id_: ReceiptId) -> _Taken | _Kept | None:
+        held = self._locks.get(id_)
+        return held if held is not None and held.until_ms > self.now_ms else None
+
+    def lose_locks(self) -> None:
+        """Forget every lock and cached receipt, as a flushed or failed-over Redis does."""
+        self._locks.clear()
+
+    # -- the receipts ---------------------------------------------------------------------------
+
+    def claim(self, claim: Claim) -> ClaimAnswer:
+        """See `replayfloor.core.claims.Claim`."""
+        if (receipt := self._receipts.get(claim.id)) is not None:
+            return Finished(receipt)
+        until_ms = self.now_ms + claim.lease_ms
+        standing = self._claims.get(claim.id)
+        if standing is None:
+            self._claims[claim.id] = _Taken(claim.fence, claim.fingerprint, until_ms)
+            return Claimed()
+        left_ms = standing.until_ms - self.now_ms
+        if standing.fence == claim.fence:
+            return Claimed()
+        if left_ms > 0:
+            return InFlight(standing.fingerprint, left_ms)
+        if not claim.takeover or standing.fingerprint != claim.fingerprint:
+            return Orphaned(standing.fingerprint, -left_ms)
+        self._claims[claim.id] = replace(standing, fence=claim.fence, until_ms=until_ms)
+        return Claimed(taken_over=True)
+
+    def finish(self, finish: Finish) -> bool:
+        """See `replayfloor.core.claims.Finish`."""
+        if not self._is_mine(finish.id, finish.fence):
+            return False
+        del self._claims[finish.id]
+        self._receipts[finish.id] = finish.receipt
+        return True
+
+    def abandon(self, abandon: Abandon) -> bool:
+        """See `replayfloor.core.claims.Abandon`."""
+        mine = self._is_mine(abandon.id, abandon.fence)
+        if mine:
+            del self._claims[abandon.id]
+        return mine
+
+    def _is_mine(self, id_: ReceiptId, fence: Fence) -> bool:
+        standing = self._claims.get(id_)
+        return standing is not None and standing.fence == fence
+
+    # -- what only broken flows ask for -----------------------------------------------------------
+
+    def find(self, id_: ReceiptId) -> Receipt | None:
+        """Return the receipt of an id, without any claim."""
+        return self._receipts.get(id_)
+
+    def insert_claim(self, claim: Claim) -> ClaimAnswer:
+        """Claim without the look into receipts that has to follow."""
+        receipt = self._receipts.pop(claim.id, None)
+        try:
+            return self.claim(claim)
+        finally:
+            if receipt is not None:
+                self._receipts[claim.id] = receipt
+
+    def store(self, id_: ReceiptId, receipt: Receipt) -> None:
+        """Write a receipt without looking at any fence."""
+        self._claims.pop(id_, None)
+        self._receipts[id_] = receipt

@@ -1,0 +1,200 @@
+"""Each protection of the Postgres store is taken away, and the test that guards it has to fail.
+
+The tests named here belong to the receipts contract or stand below; what is removed is removed in
+the real database, by replacing a function with the same text minus the protection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import anyio
+import psycopg
+import pytest
+
+from contract.test_receipts import sleep_ms, writer
+from replayfloor.core.claims import ClaimAnswer, Claimed, Finished
+from replayfloor.core.errors import SchemaMissing
+from replayfloor.core.fingerprint import ReceiptId
+from replayfloor.core.receipt import encode_receipt
+from replayfloor.server.resources import load
+from replayfloor.server.stores.migrate import migrate
+from replayfloor.server.stores.postgres import AsyncPostgresReceipts
+from replayfloor.testing.contract import (
+    REQUEST,
+    ReceiptsContract,
+    ReceiptsSubject,
+    claim,
+    new_fence,
+    new_id,
+    receipt,
+)
+
+pytestmark = pytest.mark.anyio
+
+LOOK = """            select r.fingerprint, r.response into fingerprint, response
+            from replayfloor.receipts as r
+            -- A receipt cannot be from the future: this spares the partitions made ahead.
+            where r.id = p_id and r.finished_at <= v_now + interval '1 hour';
+"""
+INSERT = "        insert into replayfloor.claims as c"
+
+
+@pytest.fixture
+async def subject(postgres_url: str) -> AsyncIterator[ReceiptsSubject]:
+    migrate(postgres_url)
+    with psycopg.connect(postgres_url, autocommit=True) as database:
+        database.execute("create table ledger (id bytea)")
+
+        async def count(id_: ReceiptId) -> int:
+            row = database.execute("select count(*) from ledger where id = %s", (id_,)).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        stores = [AsyncPostgresReceipts(postgres_url) for _ in range(2)]
+        write = writer("insert into ledger values (%s)")
+        yield ReceiptsSubject(stores[0], stores[1], sleep_ms, write, count)
+        for store in stores:
+            await store.close()
+
+
+def replace_function(url: str, file: str, *changes: tuple[str, str]) -> None:
+    """Put a function of the schema back with some of its text changed."""
+    text: str = load(f"sql/postgres/{file}")
+    for old, new in (("create function", "create or replace function"), *changes):
+        assert text.count(old) == 1, f"{file} no longer holds {old!r}"
+        text = text.replace(old, new)
+    with psycopg.connect(url) as database:
+        database.execute(text.encode())
+
+
+async def claim_behind_a_finish_under_way(url: str, store: AsyncPostgresReceipts) -> ClaimAnswer:
+    """Claim while a transaction has finished the key and not committed yet; then commit it."""
+    id_, fence = new_id(), new_fence()
+    await store.claim(claim(id_, fence))
+    answers: list[ClaimAnswer] = []
+
+    async def follow() -> None:
+        answers.append(await store.claim(claim(id_, new_fence())))
+
+    async with await psycopg.AsyncConnection.connect(url) as finishing:
+        values = (id_.hex(), fence.hex(), REQUEST.hex(), encode_receipt(receipt()))
+        await finishing.execute(
+            "select replayfloor.finish_v1(%s, %s, %s, 201::smallint, %s)", values
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(follow)
+            await _wait_until_one_waits_for_a_lock(url)
+            await finishing.commit()
+    return answers[0]
+
+
+async def _wait_until_one_waits_for_a_lock(url: str) -> None:
+    query = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as watcher:
+        with anyio.fail_after(10):
+            while (await (await watcher.execute(query)).fetchone()) == (0,):
+                await anyio.sleep(0.01)
+
+
+async def test_a_claim_that_waited_for_a_finish_sees_its_receipt(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    assert isinstance(subject.receipts, AsyncPostgresReceipts)
+
+    answer = await claim_behind_a_finish_under_way(postgres_url, subject.receipts)
+
+    assert answer == Finished(receipt())
+
+
+async def test_with_the_look_before_the_insert_a_finished_key_is_claimed_again(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    assert isinstance(subject.receipts, AsyncPostgresReceipts)
+    replace_function(
+        postgres_url, "0003_claim_v1.sql", (LOOK, ""), (INSERT, LOOK + INSERT),
+        ("        if found then\n            if found then", "        if found then\n"
+         "            if response is not null then"),
+    )  # fmt: skip
+
+    answer = await claim_behind_a_finish_under_way(postgres_url, subject.receipts)
+
+    assert answer == Claimed()
+
+
+async def test_under_a_single_snapshot_a_claim_is_refused(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    await subject.receipts.open()
+    with psycopg.connect(postgres_url) as database:
+        database.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        with pytest.raises(psycopg.errors.InvalidTransactionState, match="READ COMMITTED"):
+            database.execute(
+                "select replayfloor.claim_v1(%(a)s, %(a)s, %(a)s, 1000, false)",
+                {"a": new_id().hex()},
+            )
+
+
+async def test_without_the_unique_index_the_store_does_not_open(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    with psycopg.connect(postgres_url) as database:
+        database.execute("drop index replayfloor.claims_id")
+
+    with pytest.raises(SchemaMissing, match="claims_id"):
+        await subject.receipts.open()
+
+
+async def test_if_the_unique_index_goes_while_serving_nothing_is_claimed(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    await subject.receipts.open()
+    with psycopg.connect(postgres_url) as database:
+        database.execute("drop index replayfloor.claims_id")
+
+    with pytest.raises(psycopg.errors.InvalidColumnReference):
+        await subject.receipts.claim(claim(new_id(), new_fence()))
+
+
+async def test_without_index_and_conflict_target_several_claim_one_key(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    for store in (subject.receipts, subject.other):
+        await store.open()
+    replace_function(
+        postgres_url, "0003_claim_v1.sql", ("on conflict (id) do nothing", "on conflict do nothing")
+    )
+    with psycopg.connect(postgres_url) as database:
+        database.execute("drop index replayfloor.claims_id")
+
+    with pytest.raises(AssertionError):
+        await ReceiptsContract().test_of_simultaneous_claims_exactly_one_is_claimed(subject)
+
+
+async def test_without_the_fence_a_stale_owner_finishes_and_its_effect_stays(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    replace_function(
+        postgres_url,
+        "0004_finish_v1.sql",
+        ("where id = p_id and fence = p_fence", "where id = p_id"),
+    )
+    contract = ReceiptsContract()
+
+    with pytest.raises(AssertionError):
+        await contract.test_a_finish_with_another_fence_is_refused(subject)
+    with pytest.raises(AssertionError):
+        await contract.test_a_commit_of_a_lost_claim_rolls_the_effect_back(subject)
+
+
+async def test_without_the_lease_a_live_claim_is_taken_over(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    replace_function(
+        postgres_url, "0003_claim_v1.sql",
+        ("elsif age_ms > 0 then", "elsif false then"),
+        (" and c.lease_until <= v_now;", ";"),
+    )  # fmt: skip
+
+    with pytest.raises(AssertionError):
+        await ReceiptsContract().test_a_claimed_key_is_in_flight_for_others(subject)
