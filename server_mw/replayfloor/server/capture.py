@@ -10,14 +10,14 @@ from typing import cast
 
 from starlette.types import Message
 
-from replayfloor.core.message import Headers, Response
+from replayfloor.core.message import Headers, Response, get_first
 from replayfloor.server.effects import Captured
 
 
 class Capture:
     """The messages of one answer so far. `messages` is what the application sent, unchanged."""
 
-    __slots__ = ("_body_bytes", "_body_bytes_max", "_complete", "messages")
+    __slots__ = ("_body_bytes", "_body_bytes_max", "_complete", "_endless", "messages")
 
     def __init__(self, body_bytes_max: int) -> None:
         """Hold back at most `body_bytes_max` bytes of body."""
@@ -25,27 +25,39 @@ class Capture:
         self._body_bytes_max = body_bytes_max
         self._body_bytes = 0
         self._complete = False
+        self._endless = False
 
     def add(self, message: Message) -> bool:
         """Take a message; say whether it is time to decide: the end, or too much."""
         self.messages.append(message)
         if message["type"] == "http.response.start":
+            self._endless = _is_event_stream(message)
             return False
         if message["type"] != "http.response.body":
             # An extension sends the body by other means, so it can never be seen here.
             return True
         self._body_bytes += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
-        return self._complete or self._body_bytes > self._body_bytes_max
+        return self._complete or self._endless or self._body_bytes > self._body_bytes_max
 
     def captured(self) -> Captured:
         """Return the answer as far as it was sent."""
         start = self.messages[0]
-        headers = cast("Iterable[tuple[bytes, bytes]]", start.get("headers", ()))
-        kept: Headers = tuple((bytes(name).lower(), bytes(value)) for name, value in headers)
+        kept = _headers(start)
         body = b"".join(message.get("body", b"") for message in self.messages[1:])
         whole = self._complete and self._body_bytes <= self._body_bytes_max
         return Captured(Response(int(start["status"]), kept, body), complete=whole)
+
+
+def _headers(start: Message) -> Headers:
+    pairs = cast("Iterable[tuple[bytes, bytes]]", start.get("headers", ()))
+    return tuple((bytes(name).lower(), bytes(value)) for name, value in pairs)
+
+
+def _is_event_stream(start: Message) -> bool:
+    """Whether the answer is one that has no end to wait for (WHATWG HTML, 9.2)."""
+    content_type = get_first(_headers(start), b"content-type") or b""
+    return content_type.lower().startswith(b"text/event-stream")
 
 
 def without_body_extensions(extensions: object) -> dict[str, object]:

@@ -1,0 +1,99 @@
+"""What the README says: its snippets run, its lengths are kept, its tables are complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from replayfloor.core.problem import Problem, ProblemKind
+from support.services.server import free_port
+
+PROJECT = Path(__file__).resolve().parent.parent
+README = (PROJECT / "README.md").read_text(encoding="utf-8")
+SNIPPET_LINES_MAX = 15
+START_S = 30.0
+
+
+def snippet(title: str) -> str:
+    """Return the Python code under a heading."""
+    section = README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    found = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+@pytest.fixture
+def server_url(tmp_path: Path) -> Iterator[str]:
+    """The README's server under uvicorn, in a folder of its own."""
+    (tmp_path / "readme_server.py").write_text(snippet("Server"), encoding="utf-8")
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "readme_server:app", "--port", str(port)]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + START_S
+    try:
+        while True:
+            try:
+                httpx.get(url)
+                break
+            except httpx.HTTPError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(15)
+
+
+def test_the_snippets_run_and_a_client_started_twice_charges_once(
+    server_url: str, tmp_path: Path
+) -> None:
+    client = snippet("Client").replace("http://127.0.0.1:8000", server_url)
+    assert client != snippet("Client")
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", client], cwd=tmp_path, check=True, timeout=60)
+
+    with sqlite3.connect(tmp_path / "payments.db") as database:
+        assert database.execute("select amount from ledger").fetchall() == [(4200,)]
+
+
+@pytest.mark.parametrize("title", ["Server", "Client"])
+def test_a_snippet_is_short(title: str) -> None:
+    assert len(snippet(title).splitlines()) <= SNIPPET_LINES_MAX
+
+
+@pytest.mark.parametrize("kind", list(ProblemKind))
+def test_every_refusal_is_in_the_table_with_its_status(kind: ProblemKind) -> None:
+    status = Problem(kind, "").status
+
+    assert re.search(rf"^\| {status} `{kind.value}`", README, re.MULTILINE), kind
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\bmake ([a-z-]+)", README))))
+def test_every_make_target_it_names_exists(target: str) -> None:
+    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
+
+    assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"`replayfloor ([a-z]+)", README))))
+def test_every_command_it_names_exists(command: str) -> None:
+    arguments = [sys.executable, "-m", "replayfloor.cli", command, "--help"]
+    done = subprocess.run(arguments, capture_output=True, check=False, timeout=60)
+
+    assert done.returncode == 0, done.stderr
