@@ -33,7 +33,7 @@ $(STAMP): requirements-dev.txt pyproject.toml
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
-demo: install ## a payment, retried through crashes (POSTGRES=url REDIS=url PAYMENTS=n)
+demo: install ## a payment, retried through crashes (POSTGRES=url REDIS=url PAYMENTS=file)
 	$(BIN)/python examples/demo $(if $(POSTGRES),--postgres "$(POSTGRES)") \
 	  $(if $(REDIS),--redis "$(REDIS)") $(if $(PAYMENTS),--payments "$(PAYMENTS)")
 

@@ -29,10 +29,13 @@ class Capture:
 
     def add(self, message: Message) -> bool:
         """Take a message; say whether it is time to decide: the end, or too much."""
-        self.messages.append(message)
         if message["type"] == "http.response.start":
+            # Headers may be any iterable (ASGI 3.0), also one that can be read only once.
+            message = {**message, "headers": list(message.get("headers", ()))}
             self._endless = _is_event_stream(message)
+            self.messages.append(message)
             return False
+        self.messages.append(message)
         if message["type"] != "http.response.body":
             # An extension sends the body by other means, so it can never be seen here.
             return True

@@ -19,6 +19,7 @@ from replayfloor.core.claims import (
     Finished,
     Held,
     InFlight,
+    LockAnswer,
     LockUnavailable,
     Orphaned,
     Release,
@@ -26,12 +27,13 @@ from replayfloor.core.claims import (
 )
 from replayfloor.core.effects import Flow
 from replayfloor.core.errors import InvalidKey, StoreUnavailable
-from replayfloor.core.fingerprint import receipt_id
+from replayfloor.core.fingerprint import Fingerprint, receipt_id
 from replayfloor.core.key import parse_key
 from replayfloor.core.problem import (
     BODY_TOO_LARGE,
     KEY_REUSED,
     MISSING_KEY,
+    Problem,
     ProblemKind,
     answer_not_kept,
     in_flight,
@@ -103,23 +105,18 @@ def _take_waiting(ticket: Admitted, options: Options) -> Flow[Admission]:
 
 
 def _take(ticket: Admitted, options: Options) -> Flow[Admission]:
-    acquire = Acquire(ticket.id, ticket.fingerprint, ticket.fence, options.lease_ms)
-    match (yield from acquire):
-        case Held(fingerprint, left_ms):
-            same = fingerprint == ticket.fingerprint
-            return Refused(in_flight(left_ms) if same else KEY_REUSED)
-        case Cached(receipt):
-            return _replay(ticket, receipt)
-        case LockUnavailable():
-            yield from event(ticket, EventKind.LOCK_UNAVAILABLE)
-        case Acquired():
-            pass
     try:
+        lock = yield from Acquire(ticket.id, ticket.fingerprint, ticket.fence, options.lease_ms)
+        elsewhere = _answer_from_lock(ticket, lock)
+        if elsewhere is not None:
+            return elsewhere
+        if isinstance(lock, LockUnavailable):
+            yield from event(ticket, EventKind.LOCK_UNAVAILABLE)
         admission = yield from _claim(ticket, options)
     except GeneratorExit:
         raise
     except BaseException:
-        # A cancellation or a defect. The claim may stand, but the handler was not started.
+        # A cancellation or a defect. Lock and claim may stand, but the handler was not started.
         if options.effects is Effects.ATOMIC:
             yield from Rollback()
         yield from abandon(ticket)
@@ -129,6 +126,19 @@ def _take(ticket: Admitted, options: Options) -> Flow[Admission]:
         found = admission.receipt if isinstance(admission, Replayed) else None
         yield from Release(ticket.id, ticket.fence, found, options.cache_ms)
     return admission
+
+
+def _answer_from_lock(ticket: Admitted, lock: LockAnswer) -> Refused | Replayed | None:
+    """Return the answer if the lock is another's; None to go on to the claim."""
+    match lock:
+        case Held(fingerprint, left_ms):
+            return _busy(ticket, fingerprint, in_flight(left_ms))
+        case Cached(receipt):
+            return _replay(ticket, receipt)
+        case Acquired() | LockUnavailable():
+            return None
+        case _:
+            assert_never(lock)
 
 
 def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
@@ -146,11 +156,9 @@ def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
         case Finished(receipt):
             return _replay(ticket, receipt)
         case InFlight(fingerprint, left_ms):
-            same = fingerprint == ticket.fingerprint
-            return Refused(in_flight(left_ms) if same else KEY_REUSED)
+            return _busy(ticket, fingerprint, in_flight(left_ms))
         case Orphaned(fingerprint):
-            same = fingerprint == ticket.fingerprint
-            return Refused(outcome_unknown(UNKNOWN_RETRY_AFTER_S) if same else KEY_REUSED)
+            return _busy(ticket, fingerprint, outcome_unknown(UNKNOWN_RETRY_AFTER_S))
         case _:
             assert_never(answer)
 
@@ -179,6 +187,11 @@ def _begin(admitted: Admitted, options: Options) -> Flow[Admission]:
         yield from abandon(admitted)
         return Refused(store_unavailable(STORE_RETRY_AFTER_S))
     return admitted
+
+
+def _busy(ticket: Admitted, fingerprint: Fingerprint, problem: Problem) -> Refused:
+    """Refuse with `problem`; another request under the same key comes first (422 beats 409)."""
+    return Refused(problem if fingerprint == ticket.fingerprint else KEY_REUSED)
 
 
 def _replay(ticket: Admitted, receipt: Receipt) -> Refused | Replayed:
