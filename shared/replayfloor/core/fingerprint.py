@@ -1,8 +1,12 @@
 """Digests that identify: the receipt of a key, and the request behind it.
 
-Both are the first 128 bits of a SHA-256 over length-prefixed parts: 128 bits because they are
-stored as `uuid` and nobody gains from a collision within a principal; length-prefixed because
-"ab" + "c" must differ from "a" + "bc". The leading label keeps digests of two kinds apart.
+Both have 128 bits, because they are stored as `uuid`, and come from SHA-256 over length-prefixed
+parts: "ab" + "c" must differ from "a" + "bc". A leading label keeps digests of two kinds apart.
+
+The fingerprint is 88 bits over the whole request and then 8 bits of each part, so that a refusal
+can say which part differs without the first request being kept. 88 bits are ample: fingerprints
+are compared within one key of one principal only, and who makes two requests of their own collide
+gains a replay of their own answer.
 """
 
 from __future__ import annotations
@@ -15,7 +19,10 @@ ReceiptId = NewType("ReceiptId", bytes)
 """16 bytes: which operation. The raw key and the principal cannot be read back from it."""
 
 Fingerprint = NewType("Fingerprint", bytes)
-"""16 bytes: which request (draft -07, 2.4)."""
+"""16 bytes: which request (draft -07, 2.4). 11 of the whole, then one of each of PARTS."""
+
+PARTS = ("method", "path", "query", "content type", "body")
+"""What a fingerprint is made of, in the order of its last five bytes."""
 
 DIGEST_BYTES = 16
 
@@ -43,7 +50,17 @@ def fingerprint(
     """
     media_type = content_type.partition(b";")[0].strip().lower()
     parts = (_REQUEST_LABEL, method.upper().encode(), path, query, media_type, body)
-    return Fingerprint(_digest(parts))
+    each = b"".join(_digest((part,))[:1] for part in parts[1:])
+    return Fingerprint(_digest(parts)[: DIGEST_BYTES - len(PARTS)] + each)
+
+
+def differing_parts(first: Fingerprint, second: Fingerprint) -> tuple[str, ...]:
+    """Return which of PARTS differ between two requests, as far as 8 bits of each can tell.
+
+    Empty for equal fingerprints; and, once in 256 times, for one part that differs.
+    """
+    pairs = zip(PARTS, first[-len(PARTS) :], second[-len(PARTS) :], strict=True)
+    return tuple(name for name, one, other in pairs if one != other)
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:

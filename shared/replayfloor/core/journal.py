@@ -160,6 +160,10 @@ class ReadPending(Effect[tuple[JournalEntry, ...]]):
     limit: int = PENDING_MAX
 
 
+EVERY_PENDING = ReadPending()
+"""The usual question."""
+
+
 # -- what the effects do to an entry: the reference that every journal has to match ---------------
 
 

@@ -25,6 +25,9 @@ FIELD_BYTES_MAX = 4096
 """Bytes of the raw field, before it is parsed: the longest legal key, every character escaped,
 with room for parameters. RFC 9651 (3.3.3) asks a parser for Strings of at least 1024 characters."""
 
+KEY_LENGTH_LIMIT = (FIELD_BYTES_MAX - 2) // 2
+"""The highest `length_max`: in the field every character may be escaped, between two quotes."""
+
 UNQUOTED = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.:~+/=@-]{0,254}")
 """What `accept_unquoted` takes besides a String: the alphabet of the raw keys that provider SDKs
 send. Everything a Structured Field would read as bytes, a boolean or a date is outside of it."""
@@ -46,9 +49,9 @@ class KeyRules:
 
     def __post_init__(self) -> None:
         """Refuse limits that no key, or no field, could meet."""
-        if not 1 <= self.length_min <= self.length_max <= FIELD_BYTES_MAX // 2:
+        if not 1 <= self.length_min <= self.length_max <= KEY_LENGTH_LIMIT:
             raise ConfigurationError(
-                f"key length must be within 1..{FIELD_BYTES_MAX // 2} with min <= max, "
+                f"key length must be within 1..{KEY_LENGTH_LIMIT} with min <= max, "
                 f"got {self.length_min}..{self.length_max}"
             )
 
@@ -97,7 +100,7 @@ def write_key(key: str) -> bytes:
 
     Raises InvalidKey if the key is empty or holds a character outside 0x20-0x7E.
     """
-    check_key(key, KeyRules(length_max=FIELD_BYTES_MAX // 2))
+    check_key(key, KeyRules(length_max=KEY_LENGTH_LIMIT))
     try:
         return http_sf.ser(key).encode("ascii")
     except (http_sf.StructuredFieldError, ValueError) as error:

@@ -7,6 +7,7 @@ The `type` is an identifier to branch on, not a locator; the link to read is in 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, cast
@@ -120,11 +121,6 @@ MISSING_KEY = Problem(
     "Send an Idempotency-Key header with a value that is unique to this operation, in double "
     "quotes, and send the same value when you repeat the request.",
 )
-KEY_REUSED = Problem(
-    ProblemKind.KEY_REUSED,
-    "The key belongs to a request that differs in method, path, query, content type or body. "
-    "Use a new key for a new operation, or repeat the first request unchanged.",
-)
 BODY_TOO_LARGE = Problem(
     ProblemKind.BODY_TOO_LARGE,
     "Nothing was executed: the body exceeds what is kept to recognise a repeated request.",
@@ -139,6 +135,21 @@ HANDLER_FAILED = Problem(
 def invalid_key(detail: str) -> Problem:
     """Return the 400 for a malformed key."""
     return Problem(ProblemKind.INVALID_KEY, detail)
+
+
+def key_reused(parts: Sequence[str]) -> Problem:
+    """Return the 422 for a key that belongs to another request.
+
+    `parts` names what differs (of `replayfloor.core.fingerprint.PARTS`); what the first request
+    held is not told.
+    """
+    differs = ", ".join(parts) or "method, path, query, content type or body"
+    return Problem(
+        ProblemKind.KEY_REUSED,
+        f"The key belongs to a request that differs in: {differs}. Use a new key for a new "
+        "operation, or repeat the first request unchanged.",
+        members={"differs": ", ".join(parts)} if parts else {},
+    )
 
 
 def in_flight(left_ms: int) -> Problem:

@@ -1,0 +1,119 @@
+"""One call of a transport, in what both colours share: its effects without I/O, what came in."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+import httpx
+
+from replayfloor.client.effects import Draw, Emit, Entropy, Failure, Now, Reply, Send
+from replayfloor.client.events import Event
+from replayfloor.client.fence import Fence
+from replayfloor.client.journal import Journal
+from replayfloor.client.policy import RetryPolicy
+from replayfloor.client.profiles import Profile
+from replayfloor.client.wire import as_httpx, decoded, to_failure, to_reply
+from replayfloor.core.effects import Effect
+from replayfloor.core.journal import BeginOperation, CloseOperation, EndAttempt, StartAttempt
+
+logger = logging.getLogger(__name__)
+
+JournalEffect = BeginOperation | StartAttempt | EndAttempt | CloseOperation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What every call of one transport shares."""
+
+    profile: Profile
+    journal: Journal
+    retry: RetryPolicy
+    on_event: Callable[[Event], None] | None
+    clock: Callable[[], int]
+    random: Callable[[], float]
+
+
+class Call:
+    """One call: the request, its body, and what came of the last attempt."""
+
+    def __init__(self, settings: Settings, request: httpx.Request, body: bytes) -> None:
+        self.settings = settings
+        self.request = request
+        self.body = body
+        self.open_response: httpx.Response | None = None
+        """The answer to hand over. If it is still arriving, it holds a connection."""
+        self._last_answer: tuple[httpx.Response, bytes] | None = None
+        self.last_error: Exception | None = None
+
+    def perform(self, effect: Effect[object]) -> object:
+        """Perform an effect that needs no I/O."""
+        match effect:
+            case Now():
+                return self.settings.clock()
+            case Draw():
+                return self.settings.random()
+            case Entropy(count):
+                return os.urandom(count)
+            case Emit(event):
+                self._emit(event)
+                return None
+            case _:
+                raise TypeError(f"an effect that no transport performs: {effect!r}")
+
+    def _emit(self, event: Event) -> None:
+        if self.settings.on_event is None:
+            return
+        try:
+            self.settings.on_event(event)
+        except Exception:
+            # Telemetry must not change what happens to a payment.
+            logger.exception("on_event raised")
+
+    def fence(self, send: Send) -> Fence:
+        """Return the fence of an attempt that is about to be made."""
+        return Fence(send, self.settings.clock)
+
+    def answered(self, response: httpx.Response, raw: bytes | None) -> Reply:
+        """Take note of an answer; `raw` is None if it is still arriving."""
+        self.open_response = response
+        self.last_error = None
+        self._last_answer = (response, raw or b"")
+        return to_reply(response, raw or b"")
+
+    def last_response(self) -> httpx.Response | None:
+        """Return the last answer of this call, read; without its body if that was too large."""
+        if self._last_answer is None:
+            return None
+        response, raw = self._last_answer
+        headers = [pair for pair in response.headers.raw if pair[0].lower() != b"content-encoding"]
+        return httpx.Response(
+            response.status_code,
+            headers=headers,
+            content=decoded(response, raw),
+            request=self.request,
+        )
+
+    def failed(self, error: Exception, fence: Fence, status: int | None) -> Failure:
+        """Take note of a failure."""
+        self.open_response = None
+        self.last_error = as_httpx(error)
+        return to_failure(error, fence, status)
+
+
+def write_journal(journal: Journal, effect: JournalEffect) -> object:
+    """Perform an effect of the journal."""
+    match effect:
+        case BeginOperation():
+            return journal.begin(effect)
+        case StartAttempt():
+            return journal.start_attempt(effect)
+        case EndAttempt():
+            return journal.end_attempt(effect)
+        case CloseOperation():
+            return journal.close_operation(effect)
+        case _:
+            assert_never(effect)

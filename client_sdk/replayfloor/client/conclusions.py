@@ -1,0 +1,177 @@
+"""The end of a call: the flow's verdict as an answer or an exception, and what the caller reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, assert_never
+
+import httpx
+
+from replayfloor.client.bodies import REQUEST_BYTES_MAX
+from replayfloor.client.call import Call
+from replayfloor.client.errors import (
+    BodyNotReplayable,
+    JournalUnavailable,
+    KeyReuseMismatch,
+    OperationClosed,
+    OperationError,
+    OperationFacts,
+    OutcomePending,
+    OutcomeUnknown,
+)
+from replayfloor.client.events import Ending
+from replayfloor.client.options import EXTENSION, read_options
+from replayfloor.client.profiles import Profile
+from replayfloor.client.progress import Verdict
+from replayfloor.core.journal import JournalEntry
+from replayfloor.core.outcome import Outcome, executed_nothing
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationInfo:
+    """What became of a request: `response.extensions["idempotency"]`.
+
+    `attempts` and `elapsed_s` count from the first attempt, over all restarts. `replayed`: the
+    server says that this is the stored answer. `resumed`: the operation was begun by an earlier
+    call. `outcome` is DEFINITIVE for the operation's own answer; a refusal (401, 422) that
+    follows an attempt which may have been executed leaves it UNKNOWN.
+    """
+
+    operation_id: str
+    key: str
+    attempts: int
+    elapsed_s: float
+    replayed: bool
+    resumed: bool
+    outcome: Outcome
+
+
+def conclude(call: Call, verdict: Verdict) -> httpx.Response:
+    """Return the answer that the flow decided on, or raise what it decided on."""
+    match verdict.ending:
+        case Ending.RETURNED:
+            assert call.open_response is not None  # it was the last thing that arrived
+            call.open_response.extensions[EXTENSION] = _info(verdict)
+            return call.open_response
+        case Ending.NOT_EXECUTED:
+            assert call.last_error is not None
+            raise call.last_error
+        case Ending.PENDING:
+            raise _error(OutcomePending, call, verdict)
+        case Ending.UNKNOWN:
+            raise _error(OutcomeUnknown, call, verdict)
+        case Ending.CLOSED:
+            raise _error(OperationClosed, call, verdict)
+        case Ending.MISMATCH:
+            raise _error(KeyReuseMismatch, call, verdict)
+        case Ending.JOURNAL_UNAVAILABLE:
+            raise _error(JournalUnavailable, call, verdict)
+        case _:
+            assert_never(verdict.ending)
+
+
+def _error(kind: type[OperationError], call: Call, verdict: Verdict) -> OperationError:
+    entry = verdict.entry
+    facts = OperationFacts(
+        provider=call.settings.profile.name,
+        operation_id=entry.operation_id,
+        key=entry.key,
+        outcome=verdict.outcome,
+        attempts=entry.attempts,
+        first_attempt_at=_moment(entry.first_attempt_at_ns),
+        elapsed_s=verdict.elapsed_s,
+        retry_until=_moment(entry.send_deadline_ns),
+        final_status=entry.final_status,
+        evidence=verdict.detail,
+        last_response=call.last_response(),
+    )
+    error = kind(_message(verdict, call.settings.profile), facts)
+    error.request = call.request
+    error.__cause__ = verdict.cause or call.last_error
+    return error
+
+
+def refuse_body(profile: Profile, request: httpx.Request) -> BodyNotReplayable:
+    """Return the exception for a body that is too large to be kept."""
+    options = read_options(request.extensions.get(EXTENSION))
+    facts = OperationFacts(
+        provider=profile.name,
+        operation_id=options.get("operation_id"),
+        key=options.get("key"),
+        outcome=Outcome.NOT_SENT,
+        attempts=0,
+        first_attempt_at=None,
+        elapsed_s=0.0,
+        retry_until=None,
+        final_status=None,
+        evidence=f"the body exceeds {REQUEST_BYTES_MAX} bytes",
+        last_response=None,
+    )
+    error = BodyNotReplayable(
+        f"{profile.name}: nothing was sent: the body exceeds the {REQUEST_BYTES_MAX} bytes that "
+        "are kept to send it again unchanged",
+        facts,
+    )
+    error.request = request
+    return error
+
+
+def _info(verdict: Verdict) -> OperationInfo:
+    return OperationInfo(
+        operation_id=verdict.entry.operation_id,
+        key=verdict.entry.key,
+        attempts=verdict.entry.attempts,
+        elapsed_s=verdict.elapsed_s,
+        replayed=verdict.replayed,
+        resumed=verdict.resumed,
+        outcome=verdict.outcome,
+    )
+
+
+def _moment(at_ns: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=at_ns // 1000)
+
+
+def _message(verdict: Verdict, profile: Profile) -> str:
+    entry = verdict.entry
+    return f"{profile.name}: operation {entry.operation_id!r}: " + _advice(verdict, entry)
+
+
+def _advice(verdict: Verdict, entry: JournalEntry) -> str:
+    tried = f"after {entry.attempts} attempt(s) in {verdict.elapsed_s:.1f} s"
+    until = f"{_moment(entry.send_deadline_ns):%Y-%m-%d %H:%M:%S} UTC"
+    match verdict.ending:
+        case Ending.PENDING if entry.final_status is not None:
+            return (
+                f"it was answered earlier, with status {entry.final_status}, and that answer could "
+                f"not be fetched again ({verdict.detail}). Call again with the same operation id "
+                f"before {until}; do not use a new key"
+            )
+        case Ending.PENDING:
+            return (
+                f"its outcome is not known {tried} ({verdict.detail}). Call again with the same "
+                f"operation id before {until}; do not use a new key"
+            )
+        case Ending.UNKNOWN if executed_nothing(verdict.outcome):
+            return (
+                f"it was not executed {tried} ({verdict.detail}), and its key may not be sent "
+                f"any more since {until}. Begin a new operation, with a new id"
+            )
+        case Ending.UNKNOWN:
+            return (
+                f"its outcome is unknown {tried} ({verdict.detail}), and {until} was the last "
+                "moment at which the provider would have recognised its key. Do not retry with "
+                "the old key or a new one: find out what happened, and reconcile"
+            )
+        case Ending.CLOSED:
+            return (
+                f"it was answered earlier, with status {entry.final_status}, and its key may not "
+                f"be sent any more since {until}. Nothing was sent"
+            )
+        case Ending.MISMATCH:
+            return f"nothing was sent: {verdict.detail}. A new operation needs a new id and key"
+        case _:
+            return f"nothing was sent by this call: the journal failed ({verdict.detail})"

@@ -1,0 +1,101 @@
+"""What the client's flow asks for and what it is told, besides the journal's effects. Values only.
+
+They know no HTTP library: a shell (`transport`) translates them to and from the one it serves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from replayfloor.client.events import Event
+from replayfloor.core.effects import Effect
+from replayfloor.core.fingerprint import Fingerprint
+from replayfloor.core.message import Response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One logical request. Without an operation id the key identifies it."""
+
+    method: str
+    origin: str
+    path: str
+    fingerprint: Fingerprint
+    operation_id: str | None = None
+    key: str | None = None
+
+
+# -- time and chance --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Now(Effect[int]):
+    """Return the wall clock, in ns since 1970 (UTC)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw(Effect[float]):
+    """Return a uniform random number within [0, 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entropy(Effect[bytes]):
+    """Return `count` bytes from a cryptographic source."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep(Effect[None]):
+    """Wait for so many seconds."""
+
+    wait_s: float
+
+
+# -- one attempt ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer. The body is decoded, and empty if it was too large to be read here."""
+
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No usable answer.
+
+    `maybe_sent`: a byte of the request may have left. `transient`: another attempt may succeed.
+    `fenced`: the send deadline had passed when the headers were about to be written.
+    """
+
+    evidence: str
+    maybe_sent: bool
+    transient: bool = True
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send(Effect["Reply | Failure"]):
+    """Send the request once, with this key, and read the answer.
+
+    Nothing may leave at or past `send_deadline_ns`; the clock is at `now_ns` or later, whatever
+    it says. No single wait on the network is longer than `timeout_s`.
+    """
+
+    key: str
+    now_ns: int
+    send_deadline_ns: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Emit(Effect[None]):
+    """Tell the user's event sink. Never raises."""
+
+    event: Event
+
+
+Attempted: TypeAlias = Reply | Failure

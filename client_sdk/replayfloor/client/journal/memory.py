@@ -1,0 +1,99 @@
+"""A journal that lives as long as the process: for tests, and where a restart may forget.
+
+It keeps the promises of the contract except durability: after a restart the same operation id
+starts a new operation with a new key.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.journal import (
+    EVERY_PENDING,
+    BeginOperation,
+    Begun,
+    CloseOperation,
+    EndAttempt,
+    JournalEntry,
+    OperationState,
+    ReadPending,
+    StartAttempt,
+    with_attempt_ended,
+    with_attempt_started,
+    with_operation_closed,
+)
+
+
+class MemoryJournal:
+    """Entries in a dictionary, behind a lock."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], JournalEntry] = {}
+        self._by_key: dict[tuple[str, str], tuple[str, str]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def begin(self, effect: BeginOperation) -> Begun:
+        """Perform BeginOperation."""
+        entry = effect.entry
+        place, by_key = (entry.namespace, entry.operation_id), (entry.namespace, entry.key)
+        with self._lock:
+            self._refuse_if_closed()
+            standing = self._entries.get(place)
+            if standing is None and by_key in self._by_key:
+                standing = self._entries[self._by_key[by_key]]
+            if standing is not None:
+                return Begun(standing, resumed=True)
+            self._entries[place] = entry
+            self._by_key[by_key] = place
+            return Begun(entry, resumed=False)
+
+    def start_attempt(self, effect: StartAttempt) -> JournalEntry:
+        """Perform StartAttempt."""
+        with self._lock:
+            return self._put(with_attempt_started(self._find(effect), effect))
+
+    def end_attempt(self, effect: EndAttempt) -> JournalEntry:
+        """Perform EndAttempt."""
+        with self._lock:
+            return self._put(with_attempt_ended(self._find(effect), effect))
+
+    def close_operation(self, effect: CloseOperation) -> JournalEntry:
+        """Perform CloseOperation."""
+        with self._lock:
+            return self._put(with_operation_closed(self._find(effect), effect))
+
+    def pending(self, effect: ReadPending = EVERY_PENDING) -> tuple[JournalEntry, ...]:
+        """Perform ReadPending."""
+        with self._lock:
+            self._refuse_if_closed()
+            found = [
+                entry
+                for entry in self._entries.values()
+                if entry.state is not OperationState.DONE
+                and effect.namespace in (None, entry.namespace)
+            ]
+        return tuple(sorted(found, key=lambda entry: entry.first_attempt_at_ns)[: effect.limit])
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._closed = True
+            self._entries.clear()
+            self._by_key.clear()
+
+    def _find(self, effect: StartAttempt | EndAttempt | CloseOperation) -> JournalEntry:
+        self._refuse_if_closed()
+        entry = self._entries.get((effect.namespace, effect.operation_id))
+        if entry is None:
+            raise StoreUnavailable("the journal has no entry of this operation")
+        return entry
+
+    def _put(self, entry: JournalEntry) -> JournalEntry:
+        self._entries[entry.namespace, entry.operation_id] = entry
+        return entry
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the journal was closed")

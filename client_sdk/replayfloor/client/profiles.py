@@ -1,0 +1,92 @@
+"""The profile: what the client has to know of a provider. Data and its validation, nothing else."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from replayfloor.core.errors import ConfigurationError
+
+NS_PER_S: Final = 1_000_000_000
+
+MARGIN_MIN_S: Final = 60.0
+"""What the margin has to cover: the write of the request, queueing at the provider's edge, and the
+disagreement of two clocks that are kept by NTP. Each is seconds; together, a minute is ample."""
+
+MARGIN_SHARE: Final = 0.02
+"""Of the retention: providers publish rounded numbers, and delete in runs of their own cadence."""
+
+MARGIN_SHARE_MAX: Final = 0.5
+"""The default margin takes no more, so that a retention of seconds (in tests) leaves time to send.
+Such a margin covers less than MARGIN_MIN_S asks for: do not run payments on it."""
+
+RETENTION_MAX_S: Final = 10 * 366 * 86_400.0
+"""Ten years. A larger number is a mistake of unit, and would not fit a 64-bit count of ns."""
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How a provider takes idempotency keys, and for how long it remembers them.
+
+    Args:
+        name: the provider, for messages and telemetry.
+        retention_s: seconds for which the provider remembers a key. There is no default, because
+            past it a retry is executed a second time: take the number from the provider.
+        namespace: what a key is unique within: provider, account, live or test mode. One journal
+            may hold several. Default: the name.
+        header: the field that carries the key.
+        quoted: write the key as a Structured Field String, in double quotes, as the draft asks
+            (draft-ietf-httpapi-idempotency-key-header-07, 2.1); False for a provider that takes
+            the bare value.
+        methods: requests with these methods get a key; all others pass through untouched.
+        margin_s: seconds before the end of the retention at which sending stops. Default: 60 s or
+            2 % of the retention, whichever is more, but at most half of the retention.
+
+    Raises ConfigurationError.
+    """
+
+    name: str
+    retention_s: float
+    namespace: str = ""
+    header: str = "Idempotency-Key"
+    quoted: bool = True
+    methods: tuple[str, ...] = ("POST", "PATCH")
+    margin_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from the rest; refuse what cannot be honoured."""
+        if not self.name:
+            raise ConfigurationError("a profile needs a name")
+        if not (math.isfinite(self.retention_s) and 0 < self.retention_s <= RETENTION_MAX_S):
+            raise ConfigurationError(
+                f"retention_s must be more than 0 and at most {RETENTION_MAX_S:.0f} s, "
+                f"got {self.retention_s}"
+            )
+        if self.margin_s is not None and not 0 <= self.margin_s < self.retention_s:
+            raise ConfigurationError(
+                f"margin_s must be at least 0 and less than the retention of {self.retention_s} s, "
+                f"got {self.margin_s}: nothing could ever be sent"
+            )
+        if not _TOKEN.fullmatch(self.header):
+            raise ConfigurationError(f"{self.header!r} is not the name of a header field")
+        if not self.methods:
+            raise ConfigurationError("methods is empty: no request would be protected")
+        object.__setattr__(self, "namespace", self.namespace or self.name)
+        object.__setattr__(self, "methods", tuple(method.upper() for method in self.methods))
+
+    @property
+    def send_window_s(self) -> float:
+        """Seconds after the first attempt within which an attempt may start."""
+        margin_s = self.margin_s
+        if margin_s is None:
+            wanted_s = max(MARGIN_MIN_S, MARGIN_SHARE * self.retention_s)
+            margin_s = min(wanted_s, MARGIN_SHARE_MAX * self.retention_s)
+        return self.retention_s - margin_s
+
+    def send_deadline_ns(self, first_attempt_at_ns: int) -> int:
+        """Return the last moment (exclusive) at which an attempt may start, in ns since 1970."""
+        return first_attempt_at_ns + int(self.send_window_s * NS_PER_S)

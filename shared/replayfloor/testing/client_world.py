@@ -1,0 +1,240 @@
+"""A world without I/O for the client's flow: a clock, a journal, a provider, and what goes wrong.
+
+The provider executes a request at most once per key while it remembers the key, and again after
+that. A process may die before or after every effect; the journal and the provider survive it.
+`violations` says which promises were broken. Sync and async, sockets and httpx are not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from replayfloor.client.effects import (
+    Attempted,
+    Draw,
+    Emit,
+    Entropy,
+    Failure,
+    Now,
+    Operation,
+    Reply,
+    Send,
+    Sleep,
+)
+from replayfloor.client.events import Event
+from replayfloor.client.flow import operate
+from replayfloor.client.journal import MemoryJournal
+from replayfloor.client.policy import RetryPolicy
+from replayfloor.client.profiles import NS_PER_S, Profile
+from replayfloor.client.progress import Verdict
+from replayfloor.core.drivers import run
+from replayfloor.core.effects import Effect
+from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.fingerprint import fingerprint
+from replayfloor.core.journal import (
+    BeginOperation,
+    Begun,
+    CloseOperation,
+    EndAttempt,
+    JournalEntry,
+    OperationState,
+    StartAttempt,
+)
+from replayfloor.core.message import Response
+from replayfloor.core.problem import in_flight
+from replayfloor.testing.client_faults import (
+    IN_FLIGHT_MS,
+    Attempt,
+    Crash,
+    CrashPoint,
+    Departure,
+    Fate,
+    SimulatedProvider,
+)
+
+START_NS = 1_800_000_000 * NS_PER_S
+
+
+class SimulatedJournal(MemoryJournal):
+    """A journal that can be down, and that keeps every version of every entry."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = False
+        self.history: list[JournalEntry] = []
+
+    def begin(self, effect: BeginOperation) -> Begun:
+        """Perform BeginOperation."""
+        self._fail_if_down()
+        begun = super().begin(effect)
+        self.history.append(begun.entry)
+        return begun
+
+    def start_attempt(self, effect: StartAttempt) -> JournalEntry:
+        """Perform StartAttempt."""
+        self._fail_if_down()
+        return self._noted(super().start_attempt(effect))
+
+    def end_attempt(self, effect: EndAttempt) -> JournalEntry:
+        """Perform EndAttempt."""
+        self._fail_if_down()
+        return self._noted(super().end_attempt(effect))
+
+    def close_operation(self, effect: CloseOperation) -> JournalEntry:
+        """Perform CloseOperation."""
+        self._fail_if_down()
+        return self._noted(super().close_operation(effect))
+
+    def _noted(self, entry: JournalEntry) -> JournalEntry:
+        self.history.append(entry)
+        return entry
+
+    def _fail_if_down(self) -> None:
+        if self.down:
+            raise StoreUnavailable("the simulated journal is down")
+
+
+@dataclass
+class ClientWorld:
+    """Everything around the flow of one operation. `now_ns` may be moved between two calls."""
+
+    profile: Profile
+    policy: RetryPolicy
+    attempts: Iterable[Attempt]
+    operation_id: str = "invoice-1"
+    now_ns: int = START_NS
+    journal: SimulatedJournal = field(default_factory=SimulatedJournal)
+    departures: list[Departure] = field(default_factory=list[Departure])
+    events: list[Event] = field(default_factory=list[Event])
+    waits_s: list[float] = field(default_factory=list[float])
+    draw: float = 0.5
+
+    def __post_init__(self) -> None:
+        """The script begins; what follows it is answered."""
+        self.provider = SimulatedProvider(self.profile.retention_s)
+        self._script: Iterator[Attempt] = iter(self.attempts)
+        self._entropy = 0
+
+    def call(self, crash: CrashPoint | None = None) -> Verdict:
+        """Call the flow once, in a process of its own; raises Crash if it dies."""
+        operation = Operation(
+            method="POST",
+            origin="https://api.example",
+            path="/charges",
+            fingerprint=fingerprint(
+                method="POST", path=b"/charges", query=b"", content_type=b"", body=b"{}"
+            ),
+            operation_id=self.operation_id,
+        )
+        performed = -1
+
+        def perform(effect: Effect[object]) -> object:
+            nonlocal performed
+            performed += 1
+            here = crash is not None and crash.effect == performed
+            if here and crash is not None and not crash.after:
+                raise Crash
+            answer = self.perform(effect)
+            if here:
+                raise Crash
+            return answer
+
+        return run(operate(operation, self.profile, self.policy), perform)
+
+    def perform(self, effect: Effect[object]) -> object:
+        """Perform one effect."""
+        match effect:
+            case Now():
+                return self.now_ns
+            case Draw():
+                return self.draw
+            case Entropy(count):
+                self._entropy += 1
+                return self._entropy.to_bytes(count, "big")
+            case Sleep(wait_s):
+                self.waits_s.append(wait_s)
+                self.pass_time(wait_s)
+                return None
+            case Emit(event):
+                self.events.append(event)
+                return None
+            case Send():
+                return self.send(effect)
+            case _:
+                return self.write(effect)
+
+    def write(self, effect: Effect[object]) -> object:
+        """Perform an effect of the journal."""
+        match effect:
+            case BeginOperation():
+                return self.journal.begin(effect)
+            case StartAttempt():
+                return self.journal.start_attempt(effect)
+            case EndAttempt():
+                return self.journal.end_attempt(effect)
+            case CloseOperation():
+                return self.journal.close_operation(effect)
+            case _:
+                raise TypeError(f"an effect that this world does not know: {effect!r}")
+
+    def send(self, send: Send) -> Attempted:
+        """Perform one attempt as the script says."""
+        attempt = next(self._script, Attempt())
+        if attempt.fate is Fate.REFUSED:
+            return Failure("ConnectError", maybe_sent=False)
+        self.pass_time(attempt.pool_wait_s)
+        if self.held_back(send):
+            return Failure("the send deadline passed", maybe_sent=False, fenced=True)
+        self.departures.append(Departure(send.key, self.now_ns, self._entry()))
+        answer = self._arrive(send.key, attempt.fate)
+        self.pass_time(attempt.took_s)
+        return answer
+
+    def held_back(self, send: Send) -> bool:
+        """The fence, just before the headers are written."""
+        return max(self.now_ns, send.now_ns) >= send.send_deadline_ns
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_ns += int(seconds * NS_PER_S)
+
+    def _arrive(self, key: str, fate: Fate) -> Attempted:
+        if fate is Fate.REQUEST_LOST:
+            return Failure("ReadError", maybe_sent=True)
+        if fate is Fate.TURNED_AWAY:
+            return Reply(Response(429, (), b""))
+        if fate is Fate.IN_FLIGHT:
+            return Reply(in_flight(IN_FLIGHT_MS).to_response())
+        answer = self.provider.receive(key, self.now_ns)
+        if fate is Fate.REPLY_LOST:
+            return Failure("ReadTimeout", maybe_sent=True)
+        return Reply(Response(502, (), b"")) if fate is Fate.BROKEN_GATEWAY else Reply(answer)
+
+    def _entry(self) -> JournalEntry | None:
+        found = [entry for entry in self.journal.history if entry.operation_id == self.operation_id]
+        return found[-1] if found else None
+
+
+def violations(world: ClientWorld) -> list[str]:
+    """Return the promises that were broken; empty if all were kept."""
+    found: list[str] = []
+    left = world.departures
+    if len({departure.key for departure in left}) > 1:
+        found.append("more than one key was sent")
+    if len(world.provider.executions) > 1:
+        found.append("it was executed more than once")
+    for departure in left:
+        if departure.entry is None or departure.entry.key != departure.key:
+            found.append("a request left before its entry was in the journal")
+        elif departure.entry.attempts <= departure.entry.attempts_ended:
+            found.append("a request left that the journal had not counted")
+        elif departure.at_ns >= departure.entry.send_deadline_ns:
+            found.append("a request left at or past the send deadline")
+        elif departure.entry.state is OperationState.UNKNOWN_FINAL:
+            found.append("a request left after the operation was closed")
+    worst = [entry.worst for entry in world.journal.history]
+    if any(later < earlier for earlier, later in pairwise(worst)):
+        found.append("the worst outcome decreased")
+    return found

@@ -1,0 +1,223 @@
+"""Every journal keeps the contract; and what only a file can promise."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replayfloor.client.journal import Journal, MemoryJournal, SQLiteJournal, open_journal
+from replayfloor.client.journal.sqlite_file import SQLiteFile
+from replayfloor.core.errors import ConfigurationError, StoreUnavailable
+from replayfloor.core.journal import BeginOperation, JournalEntry, StartAttempt
+from replayfloor.testing.client_world import SimulatedJournal
+from replayfloor.testing.journal_contract import ENTRY, LATER_NS, PLACE, JournalContract
+
+# Kills itself once the call has returned: nothing is flushed, closed or finalised after it.
+WRITE_AND_DIE = """
+import os, signal, sys
+from replayfloor.client.journal import SQLiteJournal
+from replayfloor.core.journal import BeginOperation
+from replayfloor.testing.journal_contract import ENTRY
+SQLiteJournal(sys.argv[1]).begin(BeginOperation(ENTRY))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+# Keeps the file locked until it is killed.
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("begin immediate")
+print("held", flush=True)
+sys.stdin.read()
+"""
+PROCESSES = 4
+WRITES_EACH = 20
+PATIENCE_S = 60.0
+FORK_PATIENCE_S = 10.0
+
+
+class TestMemoryJournal(JournalContract):
+    @pytest.fixture
+    def journal(self) -> Journal:
+        return MemoryJournal()
+
+
+class TestSimulatedJournal(JournalContract):
+    @pytest.fixture
+    def journal(self) -> Journal:
+        return SimulatedJournal()
+
+
+class TestSQLiteJournal(JournalContract):
+    @pytest.fixture
+    def journal(self, path: Path) -> Iterator[Journal]:
+        journal = SQLiteJournal(path)
+        yield journal
+        journal.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "outbound.db"
+
+
+def test_an_entry_survives_the_death_of_the_process_that_wrote_it(path: Path) -> None:
+    died = subprocess.run(
+        [sys.executable, "-c", WRITE_AND_DIE, str(path)], timeout=PATIENCE_S, check=False
+    )
+
+    assert died.returncode == -signal.SIGKILL
+    assert _pending(path) == [ENTRY]
+
+
+def _pending(path: Path) -> list[JournalEntry]:
+    journal = SQLiteJournal(path)
+    found = list(journal.pending())
+    journal.close()
+    return found
+
+
+def _write_many(path: str) -> None:
+    journal = SQLiteJournal(path)
+    journal.begin(BeginOperation(ENTRY))
+    for _ in range(WRITES_EACH):
+        journal.start_attempt(StartAttempt(*PLACE, LATER_NS))
+    os._exit(0)  # as a forked child: the parent's test run is not this process's to finish
+
+
+def test_processes_that_open_the_file_at_the_same_time_lose_nothing(path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    children = [context.Process(target=_write_many, args=(str(path),)) for _ in range(PROCESSES)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(PATIENCE_S)
+
+    assert [child.exitcode for child in children] == [0] * PROCESSES
+    (entry,) = SQLiteJournal(path).pending()
+    assert entry.attempts == 1 + PROCESSES * WRITES_EACH
+
+
+def test_a_file_that_another_process_is_just_opening_is_waited_for(path: Path) -> None:
+    """SQLite refuses the switch to WAL at once then, whatever its busy timeout is."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("begin immediate")
+    release = threading.Timer(0.2, other.rollback)
+    release.start()
+    journal = SQLiteJournal(path)
+
+    begun = journal.begin(BeginOperation(ENTRY))
+
+    assert not begun.resumed
+    journal.close()
+    release.join()
+    other.close()
+
+
+# From Python 3.12 on, forking is reported if a thread of another test still lives.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_is_forked_while_a_write_waits_is_not_stuck(path: Path) -> None:
+    """The thread that holds the journal's lock does not exist in the child."""
+    journal = SQLiteJournal(path)
+    journal.begin(BeginOperation(ENTRY))
+    writing = threading.Thread(target=journal.start_attempt, args=(StartAttempt(*PLACE, LATER_NS),))
+    child = multiprocessing.get_context("fork").Process(target=_start_in_child, args=(journal,))
+    # Another process, because SQLite keeps the locks of its own in memory, which a fork copies.
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        writing.start()
+        time.sleep(0.1)  # by then it waits for the other process
+        child.start()
+        other.kill()
+    child.join(FORK_PATIENCE_S)
+    child.kill()
+    child.join()
+    writing.join()
+
+    assert child.exitcode == 0
+    assert journal.start_attempt(StartAttempt(*PLACE, LATER_NS)).attempts == 4
+    journal.close()
+
+
+def _start_in_child(journal: SQLiteJournal) -> None:
+    journal.start_attempt(StartAttempt(*PLACE, LATER_NS))
+    os._exit(0)
+
+
+def test_every_write_is_flushed_before_it_returns(path: Path) -> None:
+    """A weaker setting would survive a killed process, and lose the key to a power failure."""
+    SQLiteJournal(path).begin(BeginOperation(ENTRY))
+    file = SQLiteFile(str(path), schema="")
+
+    settings = file.run("pragma synchronous", {}) + file.run("pragma journal_mode", {})
+    file.close()
+
+    assert settings == [{"synchronous": 2}, {"journal_mode": "wal"}]
+
+
+def test_another_programs_database_is_refused_and_left_as_it_is(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table theirs (id integer)")
+    connection.close()
+    before = path.read_bytes()
+
+    with pytest.raises(ConfigurationError, match="not a journal"):
+        SQLiteJournal(path).begin(BeginOperation(ENTRY))
+    assert path.read_bytes() == before
+
+
+def test_a_journal_of_a_newer_release_is_refused(path: Path) -> None:
+    journal = SQLiteJournal(path)
+    journal.begin(BeginOperation(ENTRY))
+    journal.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("pragma user_version = 2")
+    connection.close()
+
+    with pytest.raises(ConfigurationError, match="schema version 2"):
+        SQLiteJournal(path).pending()
+
+
+def test_a_file_that_is_no_database_makes_the_journal_unavailable(path: Path) -> None:
+    path.write_bytes(b"not a database, and longer than its header" * 100)
+
+    with pytest.raises(StoreUnavailable):
+        SQLiteJournal(path).begin(BeginOperation(ENTRY))
+
+
+def test_a_folder_that_is_not_there_makes_the_journal_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable):
+        SQLiteJournal(tmp_path / "nowhere" / "outbound.db").pending()
+
+
+def test_nothing_is_opened_before_the_first_use(path: Path) -> None:
+    SQLiteJournal(path)
+
+    assert not path.exists()
+
+
+def test_a_journal_is_opened_from_its_url(path: Path) -> None:
+    journal = open_journal(f"sqlite:///{path}")
+    journal.begin(BeginOperation(ENTRY))
+    journal.close()
+
+    assert path.exists()
+    assert isinstance(open_journal("memory:"), MemoryJournal)
+
+
+@pytest.mark.parametrize("url", ["", "sqlite:", "sqlite:///", "sqlite:///:memory:", "file.db"])
+def test_any_other_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        open_journal(url)
