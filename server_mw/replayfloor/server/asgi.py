@@ -14,7 +14,7 @@ from datetime import timedelta
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.claims import FENCE_BYTES, Fence
-from replayfloor.core.errors import SchemaMissing, StoreUnavailable
+from replayfloor.core.errors import SchemaMissing, StoreUnavailable, UsageError
 from replayfloor.core.message import get_all
 from replayfloor.core.problem import DOCUMENTATION
 from replayfloor.server.exchange import Connection, Exchange
@@ -129,10 +129,23 @@ class IdempotencyMiddleware:
         call = Call(
             key_lines=get_all(tuple(scope["headers"]), KEY_HEADER),
             namespace=self._settings.namespace,
-            principal=None if self._principal is None else self._principal(scope),
+            principal=self._owner(scope),
             fence=Fence(secrets.token_bytes(FENCE_BYTES)),
         )
         await Exchange(self._settings, options, connection).run(self._app, call)
+
+    def _owner(self, scope: Scope) -> str | None:
+        if self._principal is None:
+            return None
+        # A lookup that finds nobody often returns None, against its annotation. Taken as it is,
+        # all such callers would share one owner and see each other's answers.
+        owner: object = self._principal(scope)
+        if not isinstance(owner, str):
+            raise UsageError(
+                f"principal returned {owner!r} for a request; it must name the owner as a string "
+                "(refuse unknown callers before this middleware, or pass principal=None)"
+            )
+        return owner
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open the stores before the application starts, close them after it has stopped.

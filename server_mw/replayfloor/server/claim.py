@@ -29,8 +29,8 @@ class ActiveClaim:
         """The connection to write through in an atomic route.
 
         It is inside the transaction that ends with the receipt: `await connection.execute(…)`,
-        never commit. On Postgres it is a `psycopg.AsyncConnection`. Raises UsageError in other
-        routes, and once the answer is complete.
+        never commit. On Postgres it has everything that a `psycopg.AsyncConnection` has. Raises
+        UsageError in other routes, and once the answer is complete.
         """
         if self._transaction is None:
             raise UsageError('claim.connection exists in routes with effects="atomic" only')

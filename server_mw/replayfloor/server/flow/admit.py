@@ -27,17 +27,17 @@ from replayfloor.core.claims import (
 )
 from replayfloor.core.effects import Flow
 from replayfloor.core.errors import InvalidKey, StoreUnavailable
-from replayfloor.core.fingerprint import Fingerprint, receipt_id
+from replayfloor.core.fingerprint import Fingerprint, differing_parts, receipt_id
 from replayfloor.core.key import parse_key
 from replayfloor.core.problem import (
     BODY_TOO_LARGE,
-    KEY_REUSED,
     MISSING_KEY,
     Problem,
     ProblemKind,
     answer_not_kept,
     in_flight,
     invalid_key,
+    key_reused,
     outcome_unknown,
     store_unavailable,
 )
@@ -191,12 +191,16 @@ def _begin(admitted: Admitted, options: Options) -> Flow[Admission]:
 
 def _busy(ticket: Admitted, fingerprint: Fingerprint, problem: Problem) -> Refused:
     """Refuse with `problem`; another request under the same key comes first (422 beats 409)."""
-    return Refused(problem if fingerprint == ticket.fingerprint else KEY_REUSED)
+    return Refused(problem) if fingerprint == ticket.fingerprint else _reused(ticket, fingerprint)
+
+
+def _reused(ticket: Admitted, fingerprint: Fingerprint) -> Refused:
+    return Refused(key_reused(differing_parts(fingerprint, ticket.fingerprint)))
 
 
 def _replay(ticket: Admitted, receipt: Receipt) -> Refused | Replayed:
     if receipt.fingerprint != ticket.fingerprint:
-        return Refused(KEY_REUSED)
+        return _reused(ticket, receipt.fingerprint)
     if receipt.tombstone:
         return Refused(answer_not_kept(receipt.response.status))
     return Replayed(receipt)

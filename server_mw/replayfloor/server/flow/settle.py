@@ -5,10 +5,10 @@ Every path ends in exactly one of the three, and gives the lock back.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TypeVar
 
-from replayfloor.core.claims import Commit, Finish, Release, Rollback
-from replayfloor.core.effects import Flow
+from replayfloor.core.claims import Abandon, Commit, Finish, Release, Rollback
+from replayfloor.core.effects import Effect, Flow
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.problem import HANDLER_FAILED, in_flight, store_unavailable
 from replayfloor.core.receipt import Receipt, keep
@@ -20,7 +20,6 @@ from replayfloor.server.flow.values import (
     Answer,
     Answered,
     Refused,
-    abandon,
     event,
 )
 from replayfloor.server.policy import (
@@ -31,6 +30,38 @@ from replayfloor.server.policy import (
     disposition,
 )
 
+T = TypeVar("T")
+
+
+class Interruption:
+    """A cancellation that came while an execution was settled. It waits until that is done.
+
+    The handler has ended, so there is something to be recorded, whoever lost patience meanwhile.
+    A driver shields what follows a failure; so the effect that was interrupted, which may or may
+    not have been performed, is simply asked for again: each of them can be repeated.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
+        """Nothing has come yet."""
+        self.error: BaseException | None = None
+
+    def insist(self, effect: Effect[T]) -> Flow[T]:
+        """Ask for an effect, and ask again if a cancellation got in between."""
+        try:
+            return (yield from effect)
+        except (GeneratorExit, Exception):
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised when everything is settled
+            self.error = error
+        return (yield from effect)
+
+    def resume(self) -> None:
+        """Let the cancellation take its course."""
+        if self.error is not None:
+            raise self.error
+
 
 def settle(admitted: Admitted, captured: Captured, options: Options) -> Flow[Answer]:
     """Store the handler's answer or free the key, and say what to answer.
@@ -38,15 +69,10 @@ def settle(admitted: Admitted, captured: Captured, options: Options) -> Flow[Ans
     The answer may only be sent after this returned: an answer that was sent is a promise that
     the same answer will be replayed.
     """
-    status = captured.response.status
-    if disposition(status, options) is Disposition.FREE:
-        yield from _free(admitted, options, str(status))
-        return Answered(captured)
-    receipt = keep(admitted.fingerprint, captured.response, tombstone=not captured.complete)
-    if options.effects is Effects.ATOMIC:
-        return (yield from _commit(admitted, receipt, captured, options))
-    yield from _finish(admitted, receipt, options)
-    return Answered(captured)
+    interruption = Interruption()
+    answer = yield from _settle(admitted, captured, options, interruption)
+    interruption.resume()
+    return answer
 
 
 def fail(admitted: Admitted, options: Options, error: BaseException) -> Flow[None]:
@@ -56,20 +82,37 @@ def fail(admitted: Admitted, options: Options, error: BaseException) -> Flow[Non
     told. A cancellation is not: the handler was stopped at a place nobody knows, and the claim is
     left to become an orphan, which is reported as unknown and can be reconciled.
     """
+    interruption = Interruption()
     if ambiguous_disposition(options) is Disposition.FREE:
-        yield from _free(admitted, options, type(error).__name__)
+        yield from _free(admitted, options, type(error).__name__, interruption)
     elif isinstance(error, Exception):
         receipt = keep(admitted.fingerprint, HANDLER_FAILED.to_response())
-        yield from _finish(admitted, receipt, options)
+        yield from _finish(admitted, receipt, options, interruption)
     else:
         yield from event(admitted, EventKind.LEFT_ORPHANED, type(error).__name__)
-        yield from Release(admitted.id, admitted.fence)
+        yield from interruption.insist(Release(admitted.id, admitted.fence))
+    interruption.resume()
+
+
+def _settle(
+    admitted: Admitted, captured: Captured, options: Options, interruption: Interruption
+) -> Flow[Answer]:
+    status = captured.response.status
+    if disposition(status, options) is Disposition.FREE:
+        yield from _free(admitted, options, str(status), interruption)
+        return Answered(captured)
+    receipt = keep(admitted.fingerprint, captured.response, tombstone=not captured.complete)
+    if options.effects is Effects.ATOMIC:
+        refused = yield from _commit(admitted, receipt, options, interruption)
+        return refused or Answered(captured)
+    yield from _finish(admitted, receipt, options, interruption)
+    return Answered(captured)
 
 
 def _commit(
-    admitted: Admitted, receipt: Receipt, captured: Captured, options: Options
-) -> Flow[Answer]:
-    """Commit the handler's writes with the receipt.
+    admitted: Admitted, receipt: Receipt, options: Options, interruption: Interruption
+) -> Flow[Refused | None]:
+    """Commit the handler's writes with the receipt; return a refusal if they were not.
 
     If the commit's answer is lost, the transaction may or may not have been committed. Abandoning
     is right in both cases: it is fenced, so after a commit it finds no claim, and while the commit
@@ -81,66 +124,67 @@ def _commit(
         raise
     except StoreUnavailable as error:
         yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
-        yield from _free(admitted, options, "store-unavailable")
+        yield from _free(admitted, options, "store-unavailable", interruption)
         return Refused(store_unavailable(STORE_RETRY_AFTER_S))
     except BaseException as error:
-        yield from _free(admitted, options, type(error).__name__)
+        yield from _free(admitted, options, type(error).__name__, interruption)
         raise
     if not committed:
         yield from event(admitted, EventKind.LEASE_LOST)
-        yield from Release(admitted.id, admitted.fence)
+        yield from interruption.insist(Release(admitted.id, admitted.fence))
         return Refused(in_flight(left_ms=0))
     yield from event(admitted, EventKind.FINISHED, str(receipt.response.status))
-    yield from Release(admitted.id, admitted.fence, receipt, options.cache_ms)
-    return Answered(captured)
+    release = Release(admitted.id, admitted.fence, receipt, options.cache_ms)
+    yield from interruption.insist(release)
+    return None
 
 
-def _finish(admitted: Admitted, receipt: Receipt, options: Options) -> Flow[None]:
-    """Store the receipt of an effect that happened; retried once, and not undone by anything.
+def _finish(
+    admitted: Admitted, receipt: Receipt, options: Options, interruption: Interruption
+) -> Flow[None]:
+    """Store the receipt of an effect that happened, and tell what became of it.
 
     The answer goes out even if the store is gone: it is the truth, and nothing is won by hiding
     it. The claim then stays, becomes an orphan, and a retry is told that the outcome is unknown.
     """
     finish = Finish(admitted.id, admitted.fence, receipt)
-    stored: bool | None = None
     try:
-        stored = yield from finish
+        outcome = yield from _stored(finish, interruption)
     except GeneratorExit:
         raise
-    except StoreUnavailable:
-        stored = yield from _finish_again(finish)
     except BaseException:
-        # Cancelled after the handler ended: its result is known and must not be lost.
-        stored = yield from _finish_again(finish)
-        yield from Release(admitted.id, admitted.fence, receipt if stored else None)
+        yield from interruption.insist(Release(admitted.id, admitted.fence))
         raise
-    match stored:
-        case True:
-            yield from event(admitted, EventKind.FINISHED, str(receipt.response.status))
-        case False:
-            yield from event(admitted, EventKind.LEASE_LOST)
-        case None:
-            yield from event(admitted, EventKind.RECEIPT_LOST)
-    kept = receipt if stored else None
-    yield from Release(admitted.id, admitted.fence, kept, options.cache_ms)
+    yield from event(admitted, outcome, str(receipt.response.status))
+    kept = receipt if outcome is EventKind.FINISHED else None
+    yield from interruption.insist(Release(admitted.id, admitted.fence, kept, options.cache_ms))
 
 
-def _finish_again(finish: Finish) -> Flow[Literal[True] | None]:
-    """Finish once more; None if the store is still gone.
+def _stored(finish: Finish, interruption: Interruption) -> Flow[EventKind]:
+    """Finish, twice if need be.
 
-    If the claim is gone by now, our first try had ended it and only its answer was lost: the
-    claim of an EXTERNAL handler is never taken over.
+    If the claim is gone at the second try, the first had ended it and only its answer was lost:
+    nobody takes over the claim of an EXTERNAL handler.
     """
     try:
-        yield from finish
+        stored = yield from interruption.insist(finish)
+        unsure = interruption.error is not None
     except StoreUnavailable:
-        return None
-    return True
+        try:
+            stored = yield from interruption.insist(finish)
+        except StoreUnavailable:
+            return EventKind.RECEIPT_LOST
+        unsure = True
+    return EventKind.FINISHED if stored or unsure else EventKind.LEASE_LOST
 
 
-def _free(admitted: Admitted, options: Options, why: str) -> Flow[None]:
+def _free(admitted: Admitted, options: Options, why: str, interruption: Interruption) -> Flow[None]:
     if options.effects is Effects.ATOMIC:
-        yield from Rollback()
-    yield from abandon(admitted)
+        yield from interruption.insist(Rollback())
+    try:
+        yield from interruption.insist(Abandon(admitted.id, admitted.fence))
+    except StoreUnavailable as error:
+        # The lease ends it; until then, and in EXTERNAL after it, retries wait for nothing.
+        yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
     yield from event(admitted, EventKind.FREED, why)
-    yield from Release(admitted.id, admitted.fence)
+    yield from interruption.insist(Release(admitted.id, admitted.fence))

@@ -29,7 +29,7 @@ class AsyncCursor(Protocol):
 
 
 class AsyncConnection(Protocol):
-    """What `claim.connection` is at least. On Postgres it is a `psycopg.AsyncConnection`."""
+    """What `claim.connection` can do at least; on Postgres, all of `psycopg.AsyncConnection`."""
 
     async def execute(self, query: str, params: Parameters | None = None) -> AsyncCursor:
         """Run one statement inside the transaction of the receipt."""

@@ -1,8 +1,9 @@
 """Receipts in Postgres, with psycopg 3: arguments, one round trip, decode. No decisions here.
 
-The protocol runs on autocommit connections of one pool, and each operation is one function call
-and one commit. The handler's transactions take theirs from a second pool: handlers that hold every
-connection could otherwise keep the finishes, which would free them, from getting one.
+The protocol runs on connections of one pool, and each operation is one function call and one
+commit. The handler's transactions take theirs from a second pool: handlers that hold every
+connection could otherwise keep the finishes, which would free them, from getting one. All are in
+autocommit mode, so that a transaction is what was begun as one and nothing else.
 """
 
 from __future__ import annotations
@@ -96,8 +97,7 @@ class AsyncPostgresReceipts:
         """Open the pools and check that the database was migrated."""
         if self._pools is not None:
             return
-        protocol = self._pool(self._sizes[0], autocommit=True)
-        handlers = self._pool(self._sizes[1], autocommit=False)
+        protocol, handlers = (self._pool(size) for size in self._sizes)
         await protocol.open()
         await handlers.open()
         self._pools = (protocol, handlers)
@@ -108,13 +108,13 @@ class AsyncPostgresReceipts:
                 await self.close()
             raise
 
-    def _pool(self, size: int, *, autocommit: bool) -> Pool:
+    def _pool(self, size: int) -> Pool:
         return AsyncConnectionPool(
             self._conninfo,
             connection_class=psycopg.AsyncConnection[Row],
             # No prepared statements: behind PgBouncer in transaction mode the next transaction
             # may meet another server connection. The functions' own plans are cached anyway.
-            kwargs={"autocommit": autocommit, "prepare_threshold": None},
+            kwargs={"autocommit": True, "prepare_threshold": None},
             min_size=0,
             max_size=size,
             timeout=self._operation_s,

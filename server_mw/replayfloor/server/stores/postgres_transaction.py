@@ -52,10 +52,15 @@ class PostgresTransaction:
 
     @property
     def connection(self) -> AsyncConnection:
-        """The psycopg connection. Raises UsageError once the transaction has ended."""
+        """The handler's view of the connection. Raises UsageError once the transaction ended."""
+        self.lend()
+        return cast("AsyncConnection", BorrowedConnection(self))
+
+    def lend(self) -> Connection:
+        """Return the connection itself. Raises UsageError once the transaction has ended."""
         if not self._open:
             raise UsageError("the claim's transaction has ended; nothing can be written any more")
-        return cast("AsyncConnection", self._connection)
+        return self._connection
 
     async def commit(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Commit`."""
@@ -92,6 +97,25 @@ class PostgresTransaction:
         if self._open:
             self._open = False
             await self._pool.putconn(self._connection)
+
+
+class BorrowedConnection:
+    """A psycopg connection for as long as the transaction lasts: `execute`, `cursor`, … are its.
+
+    By then it belongs to somebody else: what a handler writes late (in a background task, say)
+    would otherwise end up in the transaction of another request.
+    """
+
+    __slots__ = ("_transaction",)
+
+    def __init__(self, transaction: PostgresTransaction) -> None:
+        """Look at the connection of a transaction."""
+        self._transaction = transaction
+
+    def __getattr__(self, name: str) -> object:
+        """Return an attribute of the connection. Raises UsageError once the transaction ended."""
+        value: object = getattr(self._transaction.lend(), name)
+        return value
 
 
 async def get_connection(pool: Pool) -> Connection:
