@@ -14,7 +14,7 @@ from datetime import timedelta
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.claims import FENCE_BYTES, Fence
-from replayfloor.core.errors import SchemaMissing, StoreUnavailable, UsageError
+from replayfloor.core.errors import ConfigurationError, StoreUnavailable, UsageError
 from replayfloor.core.message import get_all
 from replayfloor.core.problem import DOCUMENTATION
 from replayfloor.server.exchange import Connection, Exchange
@@ -35,6 +35,11 @@ Principal = Callable[[Scope], str]
 log = logging.getLogger("replayfloor.server")
 
 KEY_HEADER = b"idempotency-key"
+
+CLOSING = frozenset(
+    {"lifespan.startup.failed", "lifespan.shutdown.complete", "lifespan.shutdown.failed"}
+)
+"""Messages after which the application serves no more."""
 
 
 class IdempotencyMiddleware:
@@ -107,6 +112,10 @@ class IdempotencyMiddleware:
             documentation=documentation,
             on_event=on_event,
         )
+        if principal is not None and not callable(principal):
+            raise ConfigurationError(
+                "principal: expected a function on the ASGI scope, or None if one owns all keys"
+            )
         self._app = app
         self._principal = principal
         self._settings = arguments.to_settings()
@@ -126,10 +135,12 @@ class IdempotencyMiddleware:
 
     async def _protect(self, connection: Connection, options: Options) -> None:
         scope = connection.scope
+        key_lines = get_all(tuple(scope["headers"]), KEY_HEADER)
         call = Call(
-            key_lines=get_all(tuple(scope["headers"]), KEY_HEADER),
+            key_lines=key_lines,
             namespace=self._settings.namespace,
-            principal=self._owner(scope),
+            # Not asked without a key: a login, say, has no owner yet.
+            principal=self._owner(scope) if key_lines else None,
             fence=Fence(secrets.token_bytes(FENCE_BYTES)),
         )
         await Exchange(self._settings, options, connection).run(self._app, call)
@@ -150,19 +161,20 @@ class IdempotencyMiddleware:
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open the stores before the application starts, close them after it has stopped.
 
-        A missing schema fails the start-up, by the message the protocol has for it: servers take
-        an exception here for an application without lifespan, and would go on. A database that
-        does not answer does not: requests are refused with 503 until it does.
+        A missing schema, or a store that may not be used, fails the start-up by the message that
+        the protocol has for it: servers take an exception here for an application without
+        lifespan, and would go on. A database that does not answer is no reason to fail: requests
+        are refused with 503 until it does.
         """
         started = await receive()
         try:
             await self._settings.receipts.open()
-        except SchemaMissing as error:
-            log.error("start-up refused: %s", error)
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
-            return
         except StoreUnavailable as error:
             log.warning("starting without the store: %s", error)
+        except Exception as error:
+            log.exception("start-up refused")
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
 
         unread: Message | None = started
 
@@ -172,12 +184,21 @@ class IdempotencyMiddleware:
             return await receive() if message is None else message
 
         async def send_and_close(message: Message) -> None:
-            if message["type"].startswith("lifespan.shutdown."):
-                await self._settings.lock.close()
-                await self._settings.receipts.close()
+            if message["type"] in CLOSING:
+                await self._close()
             await send(message)
 
-        await self._app(scope, receive_from_start, send_and_close)
+        try:
+            await self._app(scope, receive_from_start, send_and_close)
+        except BaseException:
+            # No lifespan, or a failed one: nobody would close the stores later. They open again
+            # with the first request, if there is one.
+            await self._close()
+            raise
+
+    async def _close(self) -> None:
+        await self._settings.lock.close()
+        await self._settings.receipts.close()
 
 
 def route_path(scope: Scope) -> str:

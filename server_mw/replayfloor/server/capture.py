@@ -10,6 +10,7 @@ from typing import cast
 
 from starlette.types import Message
 
+from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response, get_first
 from replayfloor.server.effects import Captured
 
@@ -17,7 +18,7 @@ from replayfloor.server.effects import Captured
 class Capture:
     """The messages of one answer so far. `messages` is what the application sent, unchanged."""
 
-    __slots__ = ("_body_bytes", "_body_bytes_max", "_complete", "_endless", "messages")
+    __slots__ = ("_body_bytes", "_body_bytes_max", "_complete", "_endless", "_start", "messages")
 
     def __init__(self, body_bytes_max: int) -> None:
         """Hold back at most `body_bytes_max` bytes of body."""
@@ -26,6 +27,7 @@ class Capture:
         self._body_bytes = 0
         self._complete = False
         self._endless = False
+        self._start: Message | None = None
 
     def add(self, message: Message) -> bool:
         """Take a message; say whether it is time to decide: the end, or too much."""
@@ -33,23 +35,31 @@ class Capture:
             # Headers may be any iterable (ASGI 3.0), also one that can be read only once.
             message = {**message, "headers": list(message.get("headers", ()))}
             self._endless = _is_event_stream(message)
+            self._start = message
             self.messages.append(message)
             return False
         self.messages.append(message)
         if message["type"] != "http.response.body":
-            # An extension sends the body by other means, so it can never be seen here.
-            return True
+            # Before the start: a hint, which is no part of the answer. After it: an extension
+            # sends the body by other means, so it can never be seen here.
+            return self._start is not None
         self._body_bytes += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
         return self._complete or self._endless or self._body_bytes > self._body_bytes_max
 
     def captured(self) -> Captured:
         """Return the answer as far as it was sent."""
-        start = self.messages[0]
-        kept = _headers(start)
-        body = b"".join(message.get("body", b"") for message in self.messages[1:])
+        if self._start is None:
+            raise UsageError("the application sent a body before http.response.start")
+        body = b"".join(
+            message.get("body", b"")
+            for message in self.messages
+            if message["type"] == "http.response.body"
+        )
         whole = self._complete and self._body_bytes <= self._body_bytes_max
-        return Captured(Response(int(start["status"]), kept, body), complete=whole)
+        return Captured(
+            Response(int(self._start["status"]), _headers(self._start), body), complete=whole
+        )
 
 
 def _headers(start: Message) -> Headers:

@@ -39,8 +39,9 @@ WORTH_A_WARNING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One thing that happened. `receipt_id` is the hex id of the key's receipt; `detail` is the
-    kind of the problem for REFUSED, the status for FINISHED and FREED, else empty or a cause."""
+    """One thing that happened. `receipt_id` is the hex id of the key's receipt (empty if no key
+    could be read); `detail` is the kind of the problem for REFUSED, the status for FINISHED and
+    FREED, else empty or a cause."""
 
     kind: EventKind
     receipt_id: str

@@ -87,9 +87,10 @@ class Exchange:
             raise
 
     def _scope_with(self, admitted: Admitted) -> Scope:
-        scope = dict(self._connection.scope)
+        """Add to the scope in place: what the application notes there is read around us."""
+        scope = self._connection.scope
         claim = ActiveClaim(admitted, self._performer.transaction)
-        scope["state"] = {**scope.get("state", {}), "idempotency": claim}
+        scope.setdefault("state", {})["idempotency"] = claim
         scope["extensions"] = without_body_extensions(scope.get("extensions"))
         return scope
 

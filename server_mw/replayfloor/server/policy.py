@@ -1,6 +1,6 @@
 """What becomes of an answer: is it stored, or is the key freed? Pure; the table of the README.
 
-not executed       401 403 408 425 429 503         never stored, the key is freed
+not executed       307 308 401 403 408 425 429 503 never stored, the key is freed
 stored             every other 2xx, 3xx, 4xx
 ambiguous          every other 5xx, an exception   atomic: rolled back and freed
                                                    external: stored, unless the route says
@@ -14,10 +14,15 @@ from enum import StrEnum
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import DEFAULT_RULES, KeyRules
+from replayfloor.core.problem import DOCUMENTATION
 
-NOT_EXECUTED = frozenset({401, 403, 408, 425, 429, 503})
+NOT_EXECUTED = frozenset({307, 308, 401, 403, 408, 425, 429, 503})
 """Answers that are given before an operation begins. Stored, one 401 or 429 would pin the key
-(draft -07, 2.7, leaves these to the resource's documentation)."""
+(draft -07, 2.7, leaves these to the resource's documentation); and a 307 or 308 would make the same
+request at the right address a reuse of its key (RFC 9110, 15.4.8 and 15.4.9)."""
+
+LEASE_S_MAX = 86_400
+"""A lease counts in milliseconds in a 32-bit integer; beyond a day it is a mistake of unit."""
 
 AMBIGUOUS_MIN = 500
 """From here on the operation may have been carried out or not."""
@@ -60,13 +65,14 @@ class Options:
     wait_ms: int = 0
     cache_ms: int = 0
     key_rules: KeyRules = DEFAULT_RULES
+    documentation: str = DOCUMENTATION
 
     def __post_init__(self) -> None:
-        """Refuse times that cannot work, and a release that could never apply."""
-        if self.lease_ms < 1:
-            raise ConfigurationError("lease_s must be positive")
+        """Refuse times that cannot work."""
+        if not 1 <= self.lease_ms <= LEASE_S_MAX * 1000:
+            raise ConfigurationError(f"lease_s must be from 0.001 to {LEASE_S_MAX}")
         if self.wait_ms < 0 or self.cache_ms < 0:
-            raise ConfigurationError("wait_s and cache_s must not be negative")
+            raise ConfigurationError("wait_for_s must not be negative")
 
 
 def disposition(status: int, options: Options) -> Disposition:

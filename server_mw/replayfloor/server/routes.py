@@ -69,6 +69,7 @@ class Route:
             wait_ms=defaults.wait_ms,
             cache_ms=defaults.cache_ms,
             key_rules=defaults.key_rules,
+            documentation=defaults.documentation,
         )
 
 

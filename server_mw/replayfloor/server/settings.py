@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeVar
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import KeyRules
@@ -25,6 +28,8 @@ RESPONSE_BYTES_MAX = 1024 * 1024
 CACHE_S = 3600.0
 """How long a receipt is also kept in the lock's place. Only a matter of memory: what is gone from
 there comes from the receipts. Never longer than the retention."""
+
+T = TypeVar("T")
 
 OnEvent = Callable[[ServerEvent], None]
 
@@ -66,24 +71,24 @@ class Arguments:
 
     def to_settings(self) -> Settings:
         """Check everything and open nothing. Raises ConfigurationError."""
-        if self.body_bytes_max < 0 or self.response_bytes_max < 0:
-            raise ConfigurationError("body_bytes_max and response_bytes_max must not be negative")
+        self._check()
         retention_s = _seconds(self.retention)
         cache_s = CACHE_S if retention_s is None else min(CACHE_S, retention_s)
         defaults = Options(
             required=self.required,
             effects=effects_of(self.effects),
-            lease_ms=round(self.lease_s * 1000),
-            wait_ms=round(self.wait_for_s * 1000),
+            lease_ms=_milliseconds("lease_s", self.lease_s),
+            wait_ms=_milliseconds("wait_for_s", self.wait_for_s),
             cache_ms=round(cache_s * 1000),
             key_rules=KeyRules(accept_unquoted=self.accept_unquoted),
+            documentation=self.documentation,
         )
         lifetime: Headers = ()
         if retention_s is not None:
             lifetime = ((b"idempotency-key-lifetime", str(int(retention_s)).encode()),)
         return Settings(
             receipts=_receipts(self.receipts),
-            lock=open_lock(self.lock) if isinstance(self.lock, str) else self.lock,
+            lock=_lock(self.lock),
             routes=RouteTable(self.routes or (), self.methods, defaults),
             namespace=self.namespace,
             body_bytes_max=self.body_bytes_max,
@@ -93,15 +98,49 @@ class Arguments:
             on_event=self.on_event,
         )
 
+    def _check(self) -> None:
+        if self.body_bytes_max < 0 or self.response_bytes_max < 0:
+            raise ConfigurationError("body_bytes_max and response_bytes_max must not be negative")
+        if isinstance(self.methods, str):
+            raise ConfigurationError(f"methods={self.methods!r}: expected a sequence of methods")
+        if not all(isinstance(route, Route) for route in self.routes or ()):
+            raise ConfigurationError("routes: expected a sequence of Route(method, path_pattern)")
+        if not _LINK.fullmatch(self.documentation):
+            raise ConfigurationError("documentation: expected the URL of a page")
+
+
+_LINK = re.compile(r"[!#-;=?-~]+")
+"""What a URL may hold where it stands between angle brackets and quotes, in a header."""
+
 
 def _receipts(option: str | AsyncReceipts) -> AsyncReceipts:
-    return open_receipts(option) if isinstance(option, str) else option
+    if isinstance(option, str):
+        return open_receipts(option)
+    return _instance("receipts", option, "claim")
+
+
+def _lock(option: str | AsyncLock) -> AsyncLock:
+    if isinstance(option, str):
+        return open_lock(option)
+    return _instance("lock", option, "acquire")
+
+
+def _instance(name: str, option: T, method: str) -> T:
+    if not callable(getattr(option, method, None)):
+        raise ConfigurationError(f"{name}: expected a URL or an instance, got {type(option)}")
+    return option
+
+
+def _milliseconds(name: str, seconds: float) -> int:
+    if not math.isfinite(seconds):
+        raise ConfigurationError(f"{name}={seconds}: expected a number of seconds")
+    return round(seconds * 1000)
 
 
 def _seconds(retention: timedelta | float | None) -> float | None:
     if retention is None:
         return None
     seconds = retention.total_seconds() if isinstance(retention, timedelta) else retention
-    if seconds < 1:
+    if not (math.isfinite(seconds) and seconds >= 1):
         raise ConfigurationError("retention must be at least one second, or None to keep receipts")
     return seconds

@@ -176,6 +176,16 @@ def outcome_unknown(retry_after_s: int) -> Problem:
     )
 
 
+def commit_unknown(retry_after_s: int) -> Problem:
+    """Return the 409 for an execution whose database did not say whether it committed."""
+    return Problem(
+        ProblemKind.OUTCOME_UNKNOWN,
+        "The operation was started, and the answer of its database was lost. Repeat the request, "
+        "unchanged and with the same key, to learn its outcome. Do not use a new key.",
+        retry_after_s=retry_after_s,
+    )
+
+
 def answer_not_kept(status: int) -> Problem:
     """Return the 409 for a finished key of which only a tombstone is left."""
     problem = Problem(

@@ -55,6 +55,7 @@ from replayfloor.server.flow.values import (
     Unprotected,
     abandon,
     event,
+    refusal,
 )
 from replayfloor.server.policy import Effects, Options
 
@@ -73,18 +74,20 @@ def admit(call: Call, options: Options) -> Flow[Admission]:
     try:
         key = parse_key(call.key_lines, options.key_rules)
     except InvalidKey as error:
+        yield from refusal("", ProblemKind.INVALID_KEY)
         return Refused(invalid_key(str(error)))
+    id_ = receipt_id(call.namespace, call.principal, key)
     read = yield from ReadRequest()
     match read:
         case ClientGone():
             return Gone()
         case BodyTooLarge():
+            yield from refusal(id_.hex(), ProblemKind.BODY_TOO_LARGE)
             return Refused(BODY_TOO_LARGE)
         case RequestRead():
             fingerprint = read.fingerprint
         case _:
             assert_never(read)
-    id_ = receipt_id(call.namespace, call.principal, key)
     ticket = Admitted(id_, fingerprint, call.fence, taken_over=False)
     admission = yield from _take_waiting(ticket, options)
     yield from _tell_admission(ticket, admission)
@@ -148,6 +151,8 @@ def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
         answer = yield from _again_if_unsure(claim)
     except StoreUnavailable as error:
         yield from event(ticket, EventKind.STORE_UNAVAILABLE, str(error))
+        if error.performed is not False:
+            yield from abandon(ticket)
         return Refused(store_unavailable(STORE_RETRY_AFTER_S))
     match answer:
         case Claimed(taken_over):
@@ -213,6 +218,6 @@ def _tell_admission(ticket: Admitted, admission: Admission) -> Flow[None]:
         case Replayed():
             yield from event(ticket, EventKind.REPLAYED)
         case Refused(problem):
-            yield from event(ticket, EventKind.REFUSED, problem.kind.value)
+            yield from refusal(ticket.id.hex(), problem.kind)
         case Gone() | Unprotected():
             pass

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from replayfloor.core.claims import Abandon, Commit, Finish, Release, Rollback
+from replayfloor.core.claims import (
+    Abandon,
+    Claim,
+    Claimed,
+    Commit,
+    Finish,
+    Finished,
+    Release,
+    Rollback,
+)
 from replayfloor.core.effects import Effect, Flow
 from replayfloor.core.errors import StoreUnavailable
-from replayfloor.core.problem import HANDLER_FAILED, in_flight, store_unavailable
+from replayfloor.core.problem import HANDLER_FAILED, commit_unknown, in_flight, store_unavailable
 from replayfloor.core.receipt import Receipt, keep
 from replayfloor.server.effects import Captured
 from replayfloor.server.events import EventKind
@@ -86,7 +95,7 @@ def fail(admitted: Admitted, options: Options, error: BaseException) -> Flow[Non
     if ambiguous_disposition(options) is Disposition.FREE:
         yield from _free(admitted, options, type(error).__name__, interruption)
     elif isinstance(error, Exception):
-        receipt = keep(admitted.fingerprint, HANDLER_FAILED.to_response())
+        receipt = keep(admitted.fingerprint, HANDLER_FAILED.to_response(options.documentation))
         yield from _finish(admitted, receipt, options, interruption)
     else:
         yield from event(admitted, EventKind.LEFT_ORPHANED, type(error).__name__)
@@ -112,20 +121,18 @@ def _settle(
 def _commit(
     admitted: Admitted, receipt: Receipt, options: Options, interruption: Interruption
 ) -> Flow[Refused | None]:
-    """Commit the handler's writes with the receipt; return a refusal if they were not.
-
-    If the commit's answer is lost, the transaction may or may not have been committed. Abandoning
-    is right in both cases: it is fenced, so after a commit it finds no claim, and while the commit
-    is still under way the database makes it wait for the result.
-    """
+    """Commit the handler's writes with the receipt; return a refusal if they were not."""
     try:
         committed = yield from Commit(Finish(admitted.id, admitted.fence, receipt))
     except GeneratorExit:
         raise
     except StoreUnavailable as error:
         yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
-        yield from _free(admitted, options, "store-unavailable", interruption)
-        return Refused(store_unavailable(STORE_RETRY_AFTER_S))
+        refused = yield from _find_out(admitted, receipt, options, interruption)
+        if refused is not None:
+            yield from interruption.insist(Release(admitted.id, admitted.fence))
+            return refused
+        committed = True
     except BaseException as error:
         yield from _free(admitted, options, type(error).__name__, interruption)
         raise
@@ -137,6 +144,33 @@ def _commit(
     release = Release(admitted.id, admitted.fence, receipt, options.cache_ms)
     yield from interruption.insist(release)
     return None
+
+
+def _find_out(
+    admitted: Admitted, receipt: Receipt, options: Options, interruption: Interruption
+) -> Flow[Refused | None]:
+    """Find out what became of a commit whose answer was lost; return None if it happened.
+
+    Abandoning is right whatever became of it: it is fenced, so after a commit it finds no claim,
+    and while the commit is still under way the database makes it wait for the result.
+    """
+    yield from interruption.insist(Rollback())
+    try:
+        if (yield from interruption.insist(Abandon(admitted.id, admitted.fence))):
+            yield from event(admitted, EventKind.FREED, "not-committed")
+            return Refused(store_unavailable(STORE_RETRY_AFTER_S))
+        look = Claim(admitted.id, admitted.fingerprint, admitted.fence, options.lease_ms)
+        found = yield from interruption.insist(look)
+        if isinstance(found, Claimed):
+            # Neither claim nor receipt was there: it was settled by other hands, and is free.
+            yield from interruption.insist(Abandon(admitted.id, admitted.fence))
+    except StoreUnavailable as error:
+        yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
+        return Refused(commit_unknown(STORE_RETRY_AFTER_S))
+    if found == Finished(receipt):
+        return None
+    yield from event(admitted, EventKind.LEASE_LOST)
+    return Refused(in_flight(left_ms=0))
 
 
 def _finish(
@@ -182,9 +216,9 @@ def _free(admitted: Admitted, options: Options, why: str, interruption: Interrup
     if options.effects is Effects.ATOMIC:
         yield from interruption.insist(Rollback())
     try:
-        yield from interruption.insist(Abandon(admitted.id, admitted.fence))
+        if (yield from interruption.insist(Abandon(admitted.id, admitted.fence))):
+            yield from event(admitted, EventKind.FREED, why)
     except StoreUnavailable as error:
-        # The lease ends it; until then, and in EXTERNAL after it, retries wait for nothing.
+        # The lease ends it; until then, and in EXTERNAL after it, a retry is refused.
         yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
-    yield from event(admitted, EventKind.FREED, why)
     yield from interruption.insist(Release(admitted.id, admitted.fence))

@@ -10,7 +10,7 @@ from replayfloor.core.claims import Abandon, Fence
 from replayfloor.core.effects import Effect, Flow
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
-from replayfloor.core.problem import Problem
+from replayfloor.core.problem import Problem, ProblemKind
 from replayfloor.core.receipt import Receipt
 from replayfloor.server.effects import Captured, Emit
 from replayfloor.server.events import EventKind, ServerEvent
@@ -78,6 +78,11 @@ Answer: TypeAlias = Answered | Unprotected | Gone | Refused | Replayed
 def event(ticket: Admitted, kind: EventKind, detail: str = "") -> Effect[None]:
     """Return the effect that tells of something that happened to this key."""
     return Emit(ServerEvent(kind, ticket.id.hex(), detail))
+
+
+def refusal(receipt_id: str, kind: ProblemKind) -> Effect[None]:
+    """Return the effect that tells of a refusal; the id is empty if no key could be read."""
+    return Emit(ServerEvent(EventKind.REFUSED, receipt_id, kind.value))
 
 
 def abandon(ticket: Admitted) -> Flow[None]:

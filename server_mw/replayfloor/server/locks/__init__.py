@@ -45,4 +45,5 @@ def open_lock(option: str) -> AsyncLock:
                 "a lock in Redis needs redis-py: install replayfloor[server]"
             ) from error
         return AsyncRedisLock(option)
-    raise ConfigurationError(f"lock={option!r}: expected 'local' or redis://host:port/db")
+    scheme = option.partition(":")[0]  # and no more of it: the rest may hold a password
+    raise ConfigurationError(f"lock={scheme!r}: expected 'local' or redis://host:port/db")

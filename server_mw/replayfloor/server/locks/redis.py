@@ -51,8 +51,9 @@ class AsyncRedisLock:
         self._owned = isinstance(client, str)
         try:
             self._redis = _from_url(client) if isinstance(client, str) else client
-        except ValueError as error:
-            raise ConfigurationError(f"not a Redis URL: {error}") from error
+        except ValueError:
+            # Without the cause: it may repeat the text, which may hold a password.
+            raise ConfigurationError("not a valid Redis URL: redis://host:port/db") from None
         self._acquire = self._redis.register_script(load("lua/acquire.lua"))
         self._release = self._redis.register_script(load("lua/release.lua"))
 

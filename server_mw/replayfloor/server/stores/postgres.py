@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
+from math import ceil
 from typing import LiteralString, cast
 from uuid import UUID
 
@@ -39,6 +40,7 @@ from replayfloor.server.stores.postgres_transaction import (
     Pool,
     PostgresTransaction,
     answered_within,
+    check_open,
     finish_parameters,
     get_connection,
 )
@@ -53,6 +55,9 @@ HANDLER_CONNECTIONS = 10
 OPERATION_S = 5.0
 """How long one operation may take before the store counts as unavailable, waiting for a connection
 included: far above a slow commit, below the patience of common HTTP clients (10 s and more)."""
+
+CONNECT_S_MIN = 2
+"""libpq takes no shorter time for connecting."""
 
 PARTITION_DAYS_LOW = 28
 """Below this the start-up log asks for a migration: four weeks are time to plan one."""
@@ -87,8 +92,12 @@ class AsyncPostgresReceipts:
             raise ConfigurationError("pool sizes and operation_s must be positive")
         try:
             self._conninfo = make_conninfo(url, application_name="replayfloor")
-        except psycopg.Error as error:
-            raise ConfigurationError(f"not a Postgres connection string: {error}") from error
+        except psycopg.Error:
+            # Without the cause: libpq repeats the text, which may hold a password.
+            raise ConfigurationError(
+                "not a valid Postgres URL or connection string: check its parts, and that special "
+                "characters in a user name or password are percent-encoded"
+            ) from None
         self._sizes = (pool_connections, handler_connections)
         self._operation_s = operation_s
         self._pools: tuple[Pool, Pool] | None = None
@@ -114,7 +123,12 @@ class AsyncPostgresReceipts:
             connection_class=psycopg.AsyncConnection[Row],
             # No prepared statements: behind PgBouncer in transaction mode the next transaction
             # may meet another server connection. The functions' own plans are cached anyway.
-            kwargs={"autocommit": True, "prepare_threshold": None},
+            kwargs={
+                "autocommit": True,
+                "prepare_threshold": None,
+                "connect_timeout": max(CONNECT_S_MIN, ceil(self._operation_s)),
+            },
+            check=check_open,
             min_size=0,
             max_size=size,
             timeout=self._operation_s,
@@ -175,15 +189,12 @@ class AsyncPostgresReceipts:
     ) -> Row:
         connection = await get_connection(pool)
         try:
-            async with answered_within(self._operation_s):
+            async with answered_within(connection, self._operation_s):
                 cursor = await connection.execute(query, parameters)
                 row = await cursor.fetchone()
         finally:
             with anyio.CancelScope(shield=True):
                 await pool.putconn(connection)
-                if connection.closed:
-                    # Its siblings are as dead, usually: find out now, not one request each.
-                    await pool.check()
         assert row is not None  # each statement returns exactly one row
         return row
 
@@ -226,6 +237,9 @@ def _claim_answer(
 def redacted(conninfo: str) -> str:
     """Return the connection string without its password, quoted for a shell."""
     parts = conninfo_to_dict(conninfo)
-    parts.pop("password", None)
-    parts.pop("application_name", None)
-    return f'"{make_conninfo("", **parts)}"'
+    shown = {
+        name: value
+        for name, value in parts.items()
+        if "password" not in name and name != "application_name"
+    }
+    return f'"{make_conninfo("", **shown)}"'

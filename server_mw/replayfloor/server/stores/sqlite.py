@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -20,19 +19,17 @@ from urllib.parse import unquote
 import anyio
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish
-from replayfloor.core.errors import ConfigurationError, StoreUnavailable, UsageError
+from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 from replayfloor.server.resources import load
-from replayfloor.server.stores import AsyncConnection, Parameters, Row
+from replayfloor.server.shield import in_thread
+from replayfloor.server.stores.sqlite_transaction import SQLiteTransaction
 from replayfloor.server.stores.sqlite_work import (
     begin,
-    commit,
     committed,
     connect,
     finish_claim,
-    rows,
     take_claim,
 )
-from replayfloor.server.threads import in_thread
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -77,9 +74,7 @@ class AsyncSQLiteReceipts:
         """Close the file, after whatever is using it."""
         await self._turn.acquire()
         try:
-            database, self._database = self._database, None
-            if database is not None:
-                await in_thread(database.close)
+            await in_thread(self._disconnect)
         finally:
             self._turn.release()
 
@@ -114,6 +109,9 @@ class AsyncSQLiteReceipts:
             database = await self._ready()
             await in_thread(partial(self._guarded, begin, database))
         except BaseException:
+            # Cancelled, perhaps, while the thread opened the transaction all the same.
+            with anyio.CancelScope(shield=True):
+                await in_thread(self._roll_back)
             self._turn.release()
             raise
         return database
@@ -143,11 +141,24 @@ class AsyncSQLiteReceipts:
             raise StoreUnavailable("SQLite is busy in this process", performed=False) from error
 
     async def _ready(self) -> sqlite3.Connection:
+        # Kept by the thread itself: an answer can be lost to a cancellation, a connection not.
         if self._database is None:
-            self._database = await in_thread(
-                partial(self._guarded, partial(connect, self._path), self._operation_s)
-            )
+            await in_thread(self._connect)
+        if self._database is None:
+            raise StoreUnavailable("the store was closed", performed=False)
         return self._database
+
+    def _connect(self) -> None:
+        self._database = self._guarded(partial(connect, self._path), self._operation_s)
+
+    def _disconnect(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _roll_back(self) -> None:
+        if self._database is not None:
+            self._database.rollback()
 
     def _guarded(self, work: Callable[[A], T], argument: A) -> T:
         try:
@@ -157,99 +168,10 @@ class AsyncSQLiteReceipts:
             raise StoreUnavailable(f"SQLite {self._path}: {error}", performed=False) from error
 
 
-class SQLiteTransaction:
-    """A handler's transaction. It takes the write lock with its first statement, and not before:
-    a handler that waits for something else first holds nobody up."""
-
-    def __init__(self, store: AsyncSQLiteReceipts) -> None:
-        """Take nothing yet."""
-        self._store = store
-        self._database: sqlite3.Connection | None = None
-        self._ended = False
-
-    @property
-    def connection(self) -> AsyncConnection:
-        """An object with `execute`. Raises UsageError once the transaction has ended."""
-        if self._ended:
-            raise UsageError("the claim's transaction has ended; nothing can be written any more")
-        return SQLiteConnection(self)
-
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` inside the transaction, in a worker thread."""
-        if self._ended:
-            raise UsageError("the claim's transaction has ended; nothing can be written any more")
-        if self._database is None:
-            self._database = await self._store.enter()
-        return await in_thread(partial(work, self._database))
-
-    async def commit(self, finish: Finish) -> bool:
-        """See `replayfloor.core.claims.Commit`."""
-        try:
-            now_ms = self._store.now_ms
-            finished = await self.run(partial(finish_claim, finish=finish, now_ms=now_ms))
-            if finished:
-                await self.run(commit)
-                self._end()
-        except sqlite3.OperationalError as error:
-            raise StoreUnavailable(f"SQLite did not commit: {error}") from error
-        finally:
-            await self.rollback()
-        return finished
-
-    async def rollback(self) -> None:
-        """See `replayfloor.core.claims.Rollback`."""
-        if not self._ended and self._database is not None:
-            with anyio.CancelScope(shield=True), suppress(sqlite3.Error):
-                await in_thread(self._database.rollback)
-        self._end()
-
-    def _end(self) -> None:
-        if not self._ended and self._database is not None:
-            self._store.leave()
-        self._ended = True
-
-
-class SQLiteConnection:
-    """What `claim.connection` is on SQLite: statements inside the receipt's transaction."""
-
-    def __init__(self, transaction: SQLiteTransaction) -> None:
-        """Belong to a transaction, which may not have begun yet."""
-        self._transaction = transaction
-
-    async def execute(self, query: str, params: Parameters | None = None) -> SQLiteCursor:
-        """Run one statement, with `:name` or `?` parameters; its rows are read at once.
-
-        Raises UsageError for a statement that would end the transaction, and the errors of
-        `sqlite3` as they are.
-        """
-        words = query.split(None, 1)
-        if words and words[0].rstrip(";").upper() in {"COMMIT", "END", "ROLLBACK", "BEGIN"}:
-            raise UsageError("the transaction of the receipt is committed by the middleware")
-        run = partial(rows, query=query, params=params)
-        return SQLiteCursor(await self._transaction.run(run))
-
-
-class SQLiteCursor:
-    """Rows that were read already, in the shape of an asynchronous cursor."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        """Hold the rows."""
-        self._rows = list(rows)
-
-    async def fetchone(self) -> Row | None:
-        """Return the next row, or None after the last."""
-        return self._rows.pop(0) if self._rows else None
-
-    async def fetchall(self) -> Sequence[Row]:
-        """Return the rows that are left."""
-        rows, self._rows = self._rows, []
-        return rows
-
-
 def path_of(url: str) -> Path:
     """Return the file of `sqlite:///relative`, `sqlite:////absolute`. Raises ConfigurationError."""
     rest = url.removeprefix("sqlite:///")
-    if rest == url or not rest or "?" in rest:
+    if rest == url or not rest or "?" in rest or rest.startswith(":"):
         raise ConfigurationError(
             f"expected sqlite:///relative/path or sqlite:////absolute/path, got {url!r}"
         )

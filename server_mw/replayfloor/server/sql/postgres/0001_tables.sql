@@ -32,7 +32,7 @@ create table replayfloor.receipts (
     took_ms     integer     not null,
     status      smallint    not null,
     response    bytea       not null,
-    constraint receipts_status_is_http check (status between 100 and 599)
+    constraint receipts_status_is_http check (status between 100 and 999)
 ) partition by range (finished_at);
 
 comment on table replayfloor.receipts is

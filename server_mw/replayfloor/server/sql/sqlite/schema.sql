@@ -15,7 +15,7 @@ create table replayfloor_receipts (
     fingerprint  blob    not null check (length(fingerprint) = 16),
     finished_ms  integer not null,
     took_ms      integer not null,
-    status       integer not null check (status between 100 and 599),
+    status       integer not null check (status between 100 and 999),
     response     blob    not null
 ) without rowid;
 

@@ -1,0 +1,239 @@
+"""Cancellation at every step: nothing runs twice, and what is known not to have run is free."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from replayfloor.core.problem import ProblemKind
+from replayfloor.server import IdempotencyMiddleware
+from server.apps import Gate, LedgerApp
+from server.backends import Backend, EffectsOption
+from server.cancelling import CANCELLERS, Canceller
+from server.doubles import Watched, WatchedLock, WatchedReceipts
+from server.wire import Answer, Request, send
+
+pytestmark = pytest.mark.anyio
+
+every_way = pytest.mark.parametrize("cancel", CANCELLERS)
+both_effects = pytest.mark.parametrize("effects", ["atomic", "external"])
+both_sides = pytest.mark.parametrize("side", ["before", "after"])
+FRESH = (201, None, False)
+REPLAY = (201, None, True)
+
+
+class Scene:
+    """A worker whose stores and handler can be held up, to be cancelled there."""
+
+    def __init__(self, backend: Backend, effects: EffectsOption, lease_s: float = 30.0) -> None:
+        self.backend, self.gate = backend, Gate()
+        self.inner = LedgerApp(backend, effects)
+        self.receipts = WatchedReceipts(backend.receipts())
+        self.lock = WatchedLock(backend.lock())
+        self.app: IdempotencyMiddleware = backend.protect(
+            self.inner, effects=effects, receipts=self.receipts, lock=self.lock, lease_s=lease_s
+        )
+
+    def hold(self, watched: Watched, side: str, name: str) -> None:
+        """Put the gate before or after an operation of a store."""
+        (watched.before if side == "before" else watched.after)[name] = self.gate
+
+    async def cancel(self, cancel: Canceller, request: Request | None = None) -> None:
+        """Send a request and cancel it at the gate."""
+        exchange = await cancel(self.app, self.gate, request or Request())
+        assert exchange.sent == []
+
+    async def retry(self) -> Answer:
+        """Send the request again, and see that others are served as well."""
+        other = await send(self.app, Request(key=b'"another"'))
+        answer = await send(self.app)
+        assert other.brief == (self.inner.status, None, False)
+        return answer
+
+    @property
+    def rows(self) -> int:
+        """Rows of the request that was cancelled: without the one of the other key."""
+        return len(self.backend.ledger.rows()) - 1
+
+
+@every_way
+@pytest.mark.parametrize("place", ["before", "after"])
+async def test_an_atomic_handler_that_is_cancelled_is_rolled_back_and_free(
+    backend: Backend, cancel: Canceller, place: str
+) -> None:
+    scene = Scene(backend, "atomic")
+    setattr(scene.inner, place, scene.gate)
+
+    await scene.cancel(cancel)
+
+    assert backend.ledger.rows() == []
+    assert (await scene.retry()).brief == FRESH
+    assert scene.rows == 1
+
+
+@every_way
+async def test_an_external_handler_that_is_cancelled_is_unknown_and_never_runs_again(
+    backend: Backend, cancel: Canceller
+) -> None:
+    scene = Scene(backend, "external", lease_s=0.3)
+    scene.inner.after = scene.gate
+
+    await scene.cancel(cancel)
+    early = await scene.retry()
+    await anyio.sleep(0.4)
+    late = await send(scene.app)
+
+    assert early.problem in (ProblemKind.IN_FLIGHT, ProblemKind.OUTCOME_UNKNOWN)
+    assert late.brief == (409, ProblemKind.OUTCOME_UNKNOWN, False)
+    assert scene.rows == 1
+
+
+@every_way
+@both_effects
+@both_sides
+async def test_a_request_cancelled_while_it_claims_leaves_the_key_free(
+    backend: Backend, cancel: Canceller, effects: EffectsOption, side: str
+) -> None:
+    scene = Scene(backend, effects)
+    scene.hold(scene.receipts, side, "claim")
+
+    await scene.cancel(cancel)
+
+    assert backend.ledger.rows() == []
+    assert (await scene.retry()).brief == FRESH
+    assert scene.rows == 1
+
+
+@every_way
+@both_sides
+async def test_a_request_cancelled_while_it_takes_the_lock_leaves_the_key_free(
+    backend: Backend, cancel: Canceller, side: str
+) -> None:
+    scene = Scene(backend, "external")
+    scene.hold(scene.lock, side, "acquire")
+
+    await scene.cancel(cancel)
+
+    assert (await scene.retry()).brief == FRESH
+    assert scene.rows == 1
+
+
+@every_way
+@both_sides
+async def test_a_request_cancelled_while_it_begins_leaves_the_key_free(
+    backend: Backend, cancel: Canceller, side: str
+) -> None:
+    scene = Scene(backend, "atomic")
+    scene.hold(scene.receipts, side, "begin")
+
+    await scene.cancel(cancel)
+
+    assert (await scene.retry()).brief == FRESH
+    assert scene.rows == 1
+
+
+@every_way
+@both_sides
+async def test_an_external_effect_is_recorded_although_its_settlement_is_cancelled(
+    backend: Backend, cancel: Canceller, side: str
+) -> None:
+    scene = Scene(backend, "external")
+    scene.hold(scene.receipts, side, "finish")
+
+    await scene.cancel(cancel)
+
+    assert (await scene.retry()).brief == REPLAY
+    assert scene.rows == 1
+
+
+@every_way
+async def test_an_atomic_commit_that_is_cancelled_before_it_began_is_rolled_back_and_free(
+    backend: Backend, cancel: Canceller
+) -> None:
+    scene = Scene(backend, "atomic")
+    scene.hold(scene.receipts, "before", "commit")
+
+    await scene.cancel(cancel)
+
+    assert backend.ledger.rows() == []
+    assert (await scene.retry()).brief == FRESH
+    assert scene.rows == 1
+
+
+@every_way
+async def test_an_atomic_commit_that_is_cancelled_after_it_was_done_is_replayed(
+    backend: Backend, cancel: Canceller
+) -> None:
+    scene = Scene(backend, "atomic")
+    scene.hold(scene.receipts, "after", "commit")
+
+    await scene.cancel(cancel)
+
+    assert (await scene.retry()).brief == REPLAY
+    assert scene.rows == 1
+
+
+@every_way
+@both_effects
+async def test_a_finished_key_is_replayed_although_giving_the_lock_back_was_cancelled(
+    backend: Backend, cancel: Canceller, effects: EffectsOption
+) -> None:
+    scene = Scene(backend, effects)
+    scene.hold(scene.lock, "before", "release")
+
+    await scene.cancel(cancel)
+
+    assert (await scene.retry()).brief == REPLAY
+    assert scene.rows == 1
+
+
+@every_way
+@both_effects
+@both_sides
+async def test_a_key_that_an_answer_frees_is_free_although_the_settlement_is_cancelled(
+    backend: Backend, cancel: Canceller, effects: EffectsOption, side: str
+) -> None:
+    """The handler said 429: nothing was executed, so nothing may be left "unknown"."""
+    scene = Scene(backend, effects)
+    scene.inner.status = 429
+    scene.hold(scene.receipts, side, "abandon")
+
+    await scene.cancel(cancel)
+    scene.inner.status = 201
+
+    assert (await scene.retry()).brief == FRESH
+
+
+@every_way
+@both_sides
+async def test_an_atomic_rollback_that_is_cancelled_leaves_the_key_free(
+    backend: Backend, cancel: Canceller, side: str
+) -> None:
+    scene = Scene(backend, "atomic")
+    scene.inner.status = 500
+    scene.hold(scene.receipts, side, "rollback")
+
+    await scene.cancel(cancel)
+    scene.inner.status = 201
+
+    assert backend.ledger.rows() == []
+    assert (await scene.retry()).brief == FRESH
+    assert scene.rows == 1
+
+
+async def test_a_duplicate_cancelled_while_it_waits_disturbs_nobody(backend: Backend) -> None:
+    scene = Scene(backend, "external")
+    scene.inner.after = scene.gate
+    waiter = backend.protect(scene.inner, wait_for_s=10.0)
+    answers: list[Answer] = []
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(send, scene.app)
+        await scene.gate.entered.wait()
+        with anyio.move_on_after(0.15):
+            answers.append(await send(waiter))
+        scene.gate.opened.set()
+
+    assert answers == []
+    assert (await scene.retry()).brief == REPLAY
+    assert scene.rows == 1
