@@ -70,7 +70,7 @@ def test_a_lease_that_has_no_length_is_refused(lease_ms: int) -> None:
 
 
 def test_times_below_zero_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="wait_s"):
+    with pytest.raises(ConfigurationError, match="wait_for_s"):
         Options(wait_ms=-1)
     with pytest.raises(ConfigurationError, match="cache_s"):
         Options(cache_ms=-1)

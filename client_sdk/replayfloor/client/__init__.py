@@ -1,7 +1,7 @@
 """httpx transports that send a write with one key until its outcome is known, and never too late.
 
     transport = IdempotentTransport(
-        profile=Profile(name="payments", retention_s=86_400),
+        profile=Profile(name="payments", retention_s=84 * 3600),  # what the provider publishes
         journal=SQLiteJournal("outbound.db"),
     )
     with httpx.Client(transport=transport) as client:

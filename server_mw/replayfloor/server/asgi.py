@@ -150,8 +150,8 @@ class IdempotencyMiddleware:
             return None
         # A lookup that finds nobody often returns None, against its annotation. Taken as it is,
         # all such callers would share one owner and see each other's answers.
-        owner: object = self._principal(scope)
-        if not isinstance(owner, str):
+        owner = self._principal(scope)
+        if not isinstance(owner, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(
                 f"principal returned {owner!r} for a request; it must name the owner as a string "
                 "(refuse unknown callers before this middleware, or pass principal=None)"

@@ -72,7 +72,7 @@ class Options:
         if not 1 <= self.lease_ms <= LEASE_S_MAX * 1000:
             raise ConfigurationError(f"lease_s must be from 0.001 to {LEASE_S_MAX}")
         if self.wait_ms < 0 or self.cache_ms < 0:
-            raise ConfigurationError("wait_for_s must not be negative")
+            raise ConfigurationError("wait_for_s and cache_s must not be negative")
 
 
 def disposition(status: int, options: Options) -> Disposition:

@@ -15,8 +15,8 @@ def load(name: str) -> LiteralString:
     stood in the source, and never holds a value from outside.
     """
     resource = files("replayfloor.server").joinpath(name)
-    text: LiteralString = resource.read_text(encoding="utf-8")  # pyright: ignore[reportAssignmentType]
-    return text
+    text = resource.read_text(encoding="utf-8")
+    return text  # pyright: ignore[reportReturnType]
 
 
 @cache

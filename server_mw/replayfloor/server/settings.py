@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import KeyRules
@@ -103,7 +103,8 @@ class Arguments:
             raise ConfigurationError("body_bytes_max and response_bytes_max must not be negative")
         if isinstance(self.methods, str):
             raise ConfigurationError(f"methods={self.methods!r}: expected a sequence of methods")
-        if not all(isinstance(route, Route) for route in self.routes or ()):
+        routes = cast("Sequence[object]", self.routes or ())
+        if not all(isinstance(route, Route) for route in routes):
             raise ConfigurationError("routes: expected a sequence of Route(method, path_pattern)")
         if not _LINK.fullmatch(self.documentation):
             raise ConfigurationError("documentation: expected the URL of a page")

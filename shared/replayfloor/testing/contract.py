@@ -11,8 +11,9 @@ Needs pytest and anyio's plugin.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from secrets import token_bytes
 
 import anyio
@@ -91,7 +92,7 @@ def claim(
 
 
 async def all_at_once(
-    calls: list[Callable[[], Awaitable[ClaimAnswer]]],
+    calls: Sequence[Callable[[], Awaitable[ClaimAnswer]]],
 ) -> list[ClaimAnswer]:
     """Start every call before any has ended; return the answers in no order."""
     answers: list[ClaimAnswer] = []
@@ -137,7 +138,7 @@ class ReceiptsContract:
         id_ = new_id()
         stores = [subject.receipts, subject.other] * 8
         requests = [(store, claim(id_, new_fence())) for store in stores]
-        answers = await all_at_once([lambda s=s, r=r: s.claim(r) for s, r in requests])  # type: ignore[misc]
+        answers = await all_at_once([partial(store.claim, request) for store, request in requests])
 
         assert sum(isinstance(answer, Claimed) for answer in answers) == 1
         assert sum(isinstance(answer, InFlight) for answer in answers) == len(stores) - 1
@@ -253,7 +254,7 @@ class ReceiptsContract:
         await subject.pass_ms(AFTER_SHORT_MS)
         stores = [subject.receipts, subject.other] * 8
         requests = [(store, claim(id_, new_fence(), takeover=True)) for store in stores]
-        answers = await all_at_once([lambda s=s, r=r: s.claim(r) for s, r in requests])  # type: ignore[misc]
+        answers = await all_at_once([partial(store.claim, request) for store, request in requests])
 
         assert sum(answer == Claimed(taken_over=True) for answer in answers) == 1
         assert sum(isinstance(answer, InFlight) for answer in answers) == len(stores) - 1

@@ -128,6 +128,9 @@ def _commit(
         raise
     except StoreUnavailable as error:
         yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
+        if error.performed is False:
+            yield from _free(admitted, options, "not-committed", interruption)
+            return Refused(store_unavailable(STORE_RETRY_AFTER_S))
         refused = yield from _find_out(admitted, receipt, options, interruption)
         if refused is not None:
             yield from interruption.insist(Release(admitted.id, admitted.fence))

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TypeAlias, cast
+from typing import LiteralString, TypeAlias, cast
 from uuid import UUID
 
 import psycopg
@@ -68,16 +68,25 @@ class PostgresTransaction:
     async def commit(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Commit`."""
         try:
-            async with answered_within(self._connection, self._operation_s):
-                query = load("sql/postgres/finish.sql")
-                cursor = await self.lend().execute(query, finish_parameters(finish))
-                finished = await cursor.fetchone() == (True,)
-                if finished:
-                    self._transaction = None
+            finished = await self._finish(finish)
+            if finished:
+                self._transaction = None
+                async with answered_within(self._connection, self._operation_s):
                     await self._block.__aexit__(None, None, None)
         finally:
             await self.rollback()
         return finished
+
+    async def _finish(self, finish: Finish) -> bool:
+        try:
+            async with answered_within(self._connection, self._operation_s):
+                query = load("sql/postgres/finish.sql")
+                cursor = await self.lend().execute(query, finish_parameters(finish))
+                return await cursor.fetchone() == (True,)
+        except StoreUnavailable as error:
+            # The COMMIT was not sent, so nothing was committed, whatever else is not known.
+            error.performed = False
+            raise
 
     async def rollback(self) -> None:
         """See `replayfloor.core.claims.Rollback`. After a commit it only ends the loan."""
@@ -125,7 +134,7 @@ class BorrowedConnection:
         if isinstance(query, str | bytes):
             refuse_transaction_control(query if isinstance(query, str) else query.decode())
         return await self._transaction.lend().execute(
-            cast("psycopg.sql.SQL", query), cast("Mapping[str, object] | None", params)
+            cast("LiteralString", query), cast("Mapping[str, object] | None", params)
         )
 
     def __getattr__(self, name: str) -> object:
@@ -151,12 +160,14 @@ async def check_open(connection: Connection) -> None:
     with socket.socket(fileno=os.dup(connection.pgconn.socket)) as peek:
         peek.setblocking(False)
         try:
-            closed = peek.recv(1, socket.MSG_PEEK) == b""
+            # "E": an error to nobody's statement is the server's farewell.
+            closed = peek.recv(1, socket.MSG_PEEK) in (b"", b"E")
         except BlockingIOError:
             closed = False
         except OSError:
             closed = True
     if closed:
+        await connection.close()  # else the pool takes it for a good one, and offers it again
         raise psycopg.OperationalError("the server has closed the connection")
 
 

@@ -72,7 +72,7 @@ class SQLiteTransaction:
         try:
             return await self.run(work)
         except sqlite3.OperationalError as error:
-            raise StoreUnavailable(f"SQLite did not commit: {error}") from error
+            raise StoreUnavailable(f"SQLite did not commit: {error}", performed=False) from error
         finally:
             await self.rollback()
 

@@ -38,6 +38,7 @@ WAL_PAUSE_S = 0.02
 
 
 def connect(path: Path, busy_s: float) -> sqlite3.Connection:
+    """Open or create the file, durable, with its schema; `busy_s` is for other processes."""
     database = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         # FULL: a receipt that was answered from survives a power cut.
@@ -79,7 +80,7 @@ def _create_schema(database: sqlite3.Connection) -> None:
 def take_claim(
     database: sqlite3.Connection, *, claim: Claim, now_ms: Callable[[], int]
 ) -> ClaimAnswer:
-    """The whole runs under the write lock, so insert and look see one state."""
+    """Claim a key; the whole runs under the write lock, so insert and look see one state."""
     parameters: Mapping[str, object] = {
         "id": claim.id,
         "fingerprint": claim.fingerprint,
@@ -125,6 +126,7 @@ def finish_claim(
 
 
 def committed(work: Callable[[sqlite3.Connection], T], database: sqlite3.Connection) -> T:
+    """Run `work` in a transaction of its own; rolled back if it raises."""
     begin(database)
     try:
         result = work(database)
@@ -136,12 +138,15 @@ def committed(work: Callable[[sqlite3.Connection], T], database: sqlite3.Connect
 
 
 def begin(database: sqlite3.Connection) -> None:
+    """Begin a transaction that may write; waits for other processes."""
     database.execute("begin immediate")
 
 
 def commit(database: sqlite3.Connection) -> None:
+    """Commit the open transaction, durably."""
     database.execute("commit")
 
 
 def rows(database: sqlite3.Connection, *, query: str, params: Parameters | None) -> Sequence[Row]:
+    """Run one statement of a handler and read all of its rows."""
     return database.execute(query, params or ()).fetchall()
