@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from contract.test_receipts import sleep_ms
+from contract.subjects import sleep_ms
 from replayfloor.core.claims import Acquire, Acquired, Cached, LockUnavailable, Release
 from replayfloor.server.locks.local import LocalLock
 from replayfloor.server.locks.redis import CACHED_BYTES_MAX, AsyncRedisLock

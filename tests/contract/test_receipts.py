@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import anyio
-import psycopg
 import pytest
 
+from contract.subjects import postgres_subject, sleep_ms, writer
 from replayfloor.core.fingerprint import ReceiptId
-from replayfloor.server.stores import AsyncConnection
-from replayfloor.server.stores.migrate import migrate
-from replayfloor.server.stores.postgres import AsyncPostgresReceipts
 from replayfloor.server.stores.sqlite import AsyncSQLiteReceipts
 from replayfloor.testing.contract import ReceiptsContract, ReceiptsSubject
 from replayfloor.testing.simulated import SimulatedReceipts
 from replayfloor.testing.world import World
-
-
-async def sleep_ms(pause_ms: int) -> None:
-    """Let the store's own clock run."""
-    await anyio.sleep(pause_ms / 1000)
-
-
-def writer(statement: str) -> Callable[[AsyncConnection, ReceiptId], Awaitable[None]]:
-    """Return how a handler writes one effect, given the statement of its database."""
-
-    async def write(connection: AsyncConnection, id_: ReceiptId) -> None:
-        await connection.execute(statement, (id_,))
-
-    return write
 
 
 class TestPostgresReceipts(ReceiptsContract):
@@ -39,21 +21,8 @@ class TestPostgresReceipts(ReceiptsContract):
 
     @pytest.fixture
     async def subject(self, postgres_url: str) -> AsyncIterator[ReceiptsSubject]:
-        migrate(postgres_url)
-        with psycopg.connect(postgres_url, autocommit=True) as database:
-            database.execute("create table ledger (id bytea)")
-
-            async def count(id_: ReceiptId) -> int:
-                query = "select count(*) from ledger where id = %s"
-                row = database.execute(query, (id_,)).fetchone()
-                assert row is not None
-                return int(row[0])
-
-            stores = [AsyncPostgresReceipts(postgres_url) for _ in range(2)]
-            write = writer("insert into ledger values (%s)")
-            yield ReceiptsSubject(stores[0], stores[1], sleep_ms, write, count)
-            for store in stores:
-                await store.close()
+        async with postgres_subject(postgres_url) as subject:
+            yield subject
 
 
 class TestSQLiteReceipts(ReceiptsContract):

@@ -12,13 +12,11 @@ import anyio
 import psycopg
 import pytest
 
-from contract.test_receipts import sleep_ms, writer
+from contract.subjects import postgres_subject
 from replayfloor.core.claims import ClaimAnswer, Claimed, Finished
 from replayfloor.core.errors import SchemaMissing
-from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.core.receipt import encode_receipt
 from replayfloor.server.resources import load
-from replayfloor.server.stores.migrate import migrate
 from replayfloor.server.stores.postgres import AsyncPostgresReceipts
 from replayfloor.testing.contract import (
     REQUEST,
@@ -42,20 +40,8 @@ INSERT = "        insert into replayfloor.claims as c"
 
 @pytest.fixture
 async def subject(postgres_url: str) -> AsyncIterator[ReceiptsSubject]:
-    migrate(postgres_url)
-    with psycopg.connect(postgres_url, autocommit=True) as database:
-        database.execute("create table ledger (id bytea)")
-
-        async def count(id_: ReceiptId) -> int:
-            row = database.execute("select count(*) from ledger where id = %s", (id_,)).fetchone()
-            assert row is not None
-            return int(row[0])
-
-        stores = [AsyncPostgresReceipts(postgres_url) for _ in range(2)]
-        write = writer("insert into ledger values (%s)")
-        yield ReceiptsSubject(stores[0], stores[1], sleep_ms, write, count)
-        for store in stores:
-            await store.close()
+    async with postgres_subject(postgres_url) as subject:
+        yield subject
 
 
 def replace_function(url: str, file: str, *changes: tuple[str, str]) -> None:
