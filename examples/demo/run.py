@@ -86,10 +86,13 @@ def _options(arguments: Sequence[str]) -> Options:
 
 
 async def _main(options: Options, console: Console) -> int:
-    """Run the demo so that a polite signal unwinds it like Ctrl-C does."""
+    """Run the demo so that a polite signal unwinds it: nothing is to be left behind.
+
+    SIGINT too, for a shell has its background jobs ignore it, and then Python does as well.
+    """
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with tempfile.TemporaryDirectory(prefix="replayfloor-demo-") as keep:
         summary = await _run(options, console, Path(keep))

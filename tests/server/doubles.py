@@ -10,9 +10,11 @@ from replayfloor.core.claims import (
     Acquire,
     Claim,
     ClaimAnswer,
+    Extend,
     Finish,
     LockAnswer,
     Release,
+    Renew,
 )
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.server import AsyncLock, AsyncReceipts
@@ -61,6 +63,9 @@ class WatchedReceipts(Watched):
     async def abandon(self, abandon: Abandon) -> bool:
         return await self.do("abandon", lambda: self.inner.abandon(abandon))
 
+    async def renew(self, renew: Renew) -> bool:
+        return await self.do("renew", lambda: self.inner.renew(renew))
+
     async def begin(self) -> AsyncTransaction:
         return WatchedTransaction(self, await self.do("begin", self.inner.begin))
 
@@ -91,6 +96,9 @@ class WatchedLock(Watched):
 
     async def acquire(self, acquire: Acquire) -> LockAnswer:
         return await self.do("acquire", lambda: self.inner.acquire(acquire))
+
+    async def extend(self, extend: Extend) -> bool:
+        return await self.do("extend", lambda: self.inner.extend(extend))
 
     async def release(self, release: Release) -> bool:
         return await self.do("release", lambda: self.inner.release(release))

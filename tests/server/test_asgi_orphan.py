@@ -14,6 +14,7 @@ from replayfloor.core.problem import ProblemKind
 from replayfloor.server import EventKind, ServerEvent
 from server.apps import Gate, LedgerApp
 from server.backends import Backend, EffectsOption, claim_of
+from server.doubles import WatchedReceipts
 from server.wire import Answer, Request, send
 
 pytestmark = pytest.mark.anyio
@@ -29,11 +30,18 @@ REPLAY = (201, None, True)
 async def stalled(
     backend: Backend, effects: EffectsOption, place: str, events: list[ServerEvent]
 ) -> AsyncIterator[tuple[Gate, list[Answer]]]:
-    """Run a worker whose handler stands still beyond its lease; open the gate to let it go on."""
+    """Run a worker that stands still beyond its lease; open the gate to let it go on.
+
+    All of it stands still, as under SIGSTOP: the renewals of its lease too.
+    """
     gate, answers = Gate(), list[Answer]()
     inner = LedgerApp(backend, effects)
     setattr(inner, place, gate)
-    app = backend.protect(inner, effects=effects, lease_s=LEASE_S, on_event=events.append)
+    receipts = WatchedReceipts(backend.receipts())
+    receipts.before["renew"] = anyio.sleep_forever
+    app = backend.protect(
+        inner, effects=effects, receipts=receipts, lease_s=LEASE_S, on_event=events.append
+    )
 
     async def run() -> None:
         answers.append(await send(app))

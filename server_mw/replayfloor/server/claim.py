@@ -14,15 +14,23 @@ class ActiveClaim:
         id: 32 hex digits that name the receipt in logs and events; not the key.
         taken_over: whether an earlier execution died under this key. What it did in an atomic
             route was rolled back.
+        lost: whether the lease could not be kept, so that another execution may have the key. In
+            an atomic route the commit will be refused; an external handler should stop before its
+            next effect. It stays False while nobody can tell.
     """
 
-    __slots__ = ("_transaction", "id", "taken_over")
+    __slots__ = ("_transaction", "id", "lost", "taken_over")
 
     def __init__(self, admitted: Admitted, transaction: AsyncTransaction | None) -> None:
         """Show an admission; `transaction` is open in atomic routes and None in others."""
         self.id = admitted.id.hex()
         self.taken_over = admitted.taken_over
+        self.lost = False
         self._transaction = transaction
+
+    def lose(self) -> None:
+        """Note that the claim may be another's by now; called by the middleware."""
+        self.lost = True
 
     @property
     def connection(self) -> AsyncConnection:

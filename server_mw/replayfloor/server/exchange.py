@@ -27,8 +27,11 @@ from replayfloor.server.flow import (
     Unprotected,
     admit,
     fail,
+    period_ms,
+    renew,
     settle,
 )
+from replayfloor.server.keeper import LeaseKeeper
 from replayfloor.server.perform import AsyncPerformer
 from replayfloor.server.policy import Options
 from replayfloor.server.settings import Settings
@@ -53,6 +56,7 @@ class Exchange:
         """Belong to one request."""
         self._settings, self._options, self._connection = settings, options, connection
         self._performer = AsyncPerformer(settings, connection.scope, connection.receive)
+        self._keeper: LeaseKeeper | None = None
 
     async def run(self, app: ASGIApp, call: Call) -> None:
         """Answer the request, calling `app` at most once."""
@@ -76,20 +80,26 @@ class Exchange:
 
     async def _execute(self, app: ASGIApp, admitted: Admitted) -> None:
         held = _HeldAnswer(self, admitted, Capture(self._settings.response_bytes_max))
+        claim = ActiveClaim(admitted, self._performer.transaction)
+        self._keeper = LeaseKeeper(
+            period_ms(self._options) / 1000,
+            lambda: self._performer.drive(renew(admitted, self._options)),
+            claim.lose,
+        )
         try:
-            await app(self._scope_with(admitted), self._replaying_receive(), held.send)
+            await app(self._scope_with(claim), self._replaying_receive(), held.send)
             if not held.settled:
                 raise UsageError("the application returned without a complete answer")
         except BaseException as error:
             # After the answer was settled, a failure is the application's own affair.
             if not held.settled:
+                self._keeper.stop()
                 await self._performer.drive_shielded(fail(admitted, self._options, error))
             raise
 
-    def _scope_with(self, admitted: Admitted) -> Scope:
+    def _scope_with(self, claim: ActiveClaim) -> Scope:
         """Add to the scope in place: what the application notes there is read around us."""
         scope = self._connection.scope
-        claim = ActiveClaim(admitted, self._performer.transaction)
         scope.setdefault("state", {})["idempotency"] = claim
         scope["extensions"] = without_body_extensions(scope.get("extensions"))
         return scope
@@ -109,6 +119,8 @@ class Exchange:
 
     async def settle(self, admitted: Admitted, capture: Capture) -> bool:
         """Store or free, then send; say whether the application's further messages go out."""
+        if self._keeper is not None:
+            self._keeper.stop()
         answer = await self._performer.drive(settle(admitted, capture.captured(), self._options))
         await self._answer(answer, capture)
         return isinstance(answer, Answered)

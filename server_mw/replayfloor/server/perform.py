@@ -15,8 +15,10 @@ from replayfloor.core.claims import (
     Begin,
     Claim,
     Commit,
+    Extend,
     Finish,
     Release,
+    Renew,
     Rollback,
 )
 from replayfloor.core.drivers import run_async
@@ -76,6 +78,10 @@ class AsyncPerformer:
                 return await self._settings.lock.release(effect)
             case Claim():
                 return await self._settings.receipts.claim(effect)
+            case Extend():
+                return await self._settings.lock.extend(effect)
+            case Renew():
+                return await self._settings.receipts.renew(effect)
             case Finish():
                 return await self._settings.receipts.finish(effect)
             case Abandon():

@@ -81,6 +81,18 @@ class Release(Effect[bool]):
     keep_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Extend(Effect[bool]):
+    """Begin the lock's lease anew if it is still this fence's; say whether it was.
+
+    Never raises for a lock that is down.
+    """
+
+    id: ReceiptId
+    fence: Fence
+    lease_ms: int
+
+
 # -- the receipts -----------------------------------------------------------------------------
 
 
@@ -156,6 +168,18 @@ class Abandon(Effect[bool]):
 
     id: ReceiptId
     fence: Fence
+
+
+@dataclass(frozen=True, slots=True)
+class Renew(Effect[bool]):
+    """Begin the claim's lease anew if it is still this fence's; say whether it was.
+
+    Also an orphan is in flight again, unless it was taken over. Raises StoreUnavailable.
+    """
+
+    id: ReceiptId
+    fence: Fence
+    lease_ms: int
 
 
 # -- the handler's own transaction in the receipts' database ------------------------------------

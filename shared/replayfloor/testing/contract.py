@@ -29,6 +29,7 @@ from replayfloor.core.claims import (
     Finished,
     InFlight,
     Orphaned,
+    Renew,
 )
 from replayfloor.core.errors import UsageError
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
@@ -210,6 +211,41 @@ class ReceiptsContract:
 
         assert not await subject.receipts.abandon(Abandon(id_, new_fence()))
         assert isinstance(await subject.receipts.claim(claim(id_, new_fence())), InFlight)
+
+    async def test_a_renewed_claim_is_in_flight_beyond_its_first_lease(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, fence, SHORT_MS))
+
+        assert await subject.receipts.renew(Renew(id_, fence, LONG_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+        answer = await subject.other.claim(claim(id_, new_fence(), takeover=True))
+        assert isinstance(answer, InFlight)
+        assert answer.left_ms > LONG_MS - 10_000
+
+    async def test_a_claim_is_renewed_by_its_own_fence_only_and_only_while_it_stands(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, fence, SHORT_MS))
+
+        assert not await subject.receipts.renew(Renew(id_, new_fence(), LONG_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+        assert await subject.receipts.renew(Renew(id_, fence, LONG_MS))
+        assert isinstance(await subject.other.claim(claim(id_, new_fence())), InFlight)
+        await subject.receipts.finish(Finish(id_, fence, receipt()))
+        assert not await subject.receipts.renew(Renew(id_, fence, LONG_MS))
+
+    async def test_a_claim_that_was_taken_over_cannot_be_renewed(
+        self, subject: ReceiptsSubject
+    ) -> None:
+        id_, old = new_id(), new_fence()
+        await subject.receipts.claim(claim(id_, old, SHORT_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+        await subject.other.claim(claim(id_, new_fence(), takeover=True))
+
+        assert not await subject.receipts.renew(Renew(id_, old, LONG_MS))
 
     async def test_an_orphan_stays_one_without_takeover(self, subject: ReceiptsSubject) -> None:
         id_, fence = new_id(), new_fence()

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from replayfloor.core.claims import Acquire, Acquired, Cached, Fence, Held, LockAnswer, Release
+from replayfloor.core.claims import (
+    Acquire,
+    Acquired,
+    Cached,
+    Extend,
+    Fence,
+    Held,
+    LockAnswer,
+    Release,
+)
 from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.testing.contract import (
     AFTER_SHORT_MS,
@@ -73,6 +82,27 @@ class LockContract:
         assert await subject.lock.acquire(acquire(id_, new)) == Acquired()
         assert not await subject.lock.release(Release(id_, old))
         assert isinstance(await subject.lock.acquire(acquire(id_, new_fence())), Held)
+
+    async def test_an_extended_lock_lasts_beyond_its_first_lease(
+        self, subject: LockSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.lock.acquire(acquire(id_, fence, SHORT_MS))
+
+        assert not await subject.lock.extend(Extend(id_, new_fence(), LONG_MS))
+        assert await subject.lock.extend(Extend(id_, fence, LONG_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+        answer = await subject.lock.acquire(acquire(id_, new_fence()))
+        assert isinstance(answer, Held)
+        assert answer.left_ms > LONG_MS - 10_000
+
+    async def test_what_is_not_held_cannot_be_extended(self, subject: LockSubject) -> None:
+        id_, fence = new_id(), new_fence()
+
+        assert not await subject.lock.extend(Extend(id_, fence, LONG_MS))
+        await subject.lock.acquire(acquire(id_, fence))
+        await subject.lock.release(Release(id_, fence, receipt(), LONG_MS))
+        assert not await subject.lock.extend(Extend(id_, fence, LONG_MS))
 
     async def test_a_receipt_left_in_its_place_is_shown_unchanged_or_forgotten(
         self, subject: LockSubject

@@ -9,9 +9,11 @@ from replayfloor.core.claims import (
     Acquire,
     Claim,
     ClaimAnswer,
+    Extend,
     Finish,
     LockAnswer,
     Release,
+    Renew,
 )
 from replayfloor.core.errors import UsageError
 from replayfloor.core.fingerprint import ReceiptId
@@ -33,6 +35,10 @@ class SimulatedLock:
     async def release(self, release: Release) -> bool:
         """See `replayfloor.core.claims.Release`."""
         return self._world.release(release)
+
+    async def extend(self, extend: Extend) -> bool:
+        """See `replayfloor.core.claims.Extend`."""
+        return self._world.extend(extend)
 
     async def close(self) -> None:
         """Nothing is connected."""
@@ -62,6 +68,10 @@ class SimulatedReceipts:
     async def abandon(self, abandon: Abandon) -> bool:
         """See `replayfloor.core.claims.Abandon`."""
         return self._world.abandon(abandon)
+
+    async def renew(self, renew: Renew) -> bool:
+        """See `replayfloor.core.claims.Renew`."""
+        return self._world.renew(renew)
 
     async def begin(self) -> SimulatedTransaction:
         """See `replayfloor.core.claims.Begin`."""

@@ -16,6 +16,7 @@ from replayfloor.core.claims import (
     Claim,
     ClaimAnswer,
     Claimed,
+    Extend,
     Fence,
     Finish,
     Finished,
@@ -24,6 +25,7 @@ from replayfloor.core.claims import (
     LockAnswer,
     Orphaned,
     Release,
+    Renew,
 )
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
 from replayfloor.core.receipt import Receipt
@@ -83,6 +85,14 @@ class World:
             self._locks[release.id] = _Kept(release.receipt, self.now_ms + release.keep_ms)
         return mine
 
+    def extend(self, extend: Extend) -> bool:
+        """See `replayfloor.core.claims.Extend`."""
+        held = self._lock(extend.id)
+        if not isinstance(held, _Taken) or held.fence != extend.fence:
+            return False
+        self._locks[extend.id] = replace(held, until_ms=self.now_ms + extend.lease_ms)
+        return True
+
     def _lock(self, id_: ReceiptId) -> _Taken | _Kept | None:
         held = self._locks.get(id_)
         return held if held is not None and held.until_ms > self.now_ms else None
@@ -125,6 +135,14 @@ class World:
         mine = self._is_mine(abandon.id, abandon.fence)
         if mine:
             del self._claims[abandon.id]
+        return mine
+
+    def renew(self, renew: Renew) -> bool:
+        """See `replayfloor.core.claims.Renew`."""
+        mine = self._is_mine(renew.id, renew.fence)
+        if mine:
+            until_ms = self.now_ms + renew.lease_ms
+            self._claims[renew.id] = replace(self._claims[renew.id], until_ms=until_ms)
         return mine
 
     def _is_mine(self, id_: ReceiptId, fence: Fence) -> bool:

@@ -2,9 +2,10 @@
 
     admit    parse the key, read the request, take the lock, claim       -> Admitted or an answer
     settle   store the handler's answer, or free the key                 -> the answer
+    renew    keep the claim while the handler runs
     fail     the handler raised, was cancelled, or never answered
 
-The three parts are separate because a shell may have to run the handler between them in its own
+The parts are separate because a shell may have to run the handler between them in its own
 way; `serve` is their composition.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 from replayfloor.core.effects import Flow
 from replayfloor.server.effects import Execute
 from replayfloor.server.flow.admit import admit
+from replayfloor.server.flow.renew import period_ms, renew
 from replayfloor.server.flow.settle import fail, settle
 from replayfloor.server.flow.values import (
     Admission,
@@ -39,6 +41,8 @@ __all__ = [
     "Unprotected",
     "admit",
     "fail",
+    "period_ms",
+    "renew",
     "serve",
     "settle",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from replayfloor.core.claims import Acquire, LockAnswer, Release
+from replayfloor.core.claims import Acquire, Extend, LockAnswer, Release
 from replayfloor.core.errors import ConfigurationError
 
 
@@ -21,6 +21,10 @@ class AsyncLock(Protocol):
 
     async def release(self, release: Release) -> bool:
         """Keep the contract of `replayfloor.core.claims.Release`."""
+        ...
+
+    async def extend(self, extend: Extend) -> bool:
+        """Keep the contract of `replayfloor.core.claims.Extend`."""
         ...
 
     async def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from replayfloor.core.claims import Acquire, Acquired, Fence, Held, LockAnswer, Release
+from replayfloor.core.claims import Acquire, Acquired, Extend, Fence, Held, LockAnswer, Release
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
 
 
@@ -38,6 +38,15 @@ class LocalLock:
             return False
         del self._held[release.id]
         return until > self._clock()
+
+    async def extend(self, extend: Extend) -> bool:
+        """See `replayfloor.core.claims.Extend`."""
+        fence, fingerprint, _until = self._held.get(extend.id, (None, b"", 0.0))
+        if fence != extend.fence:
+            return False
+        until = self._clock() + extend.lease_ms / 1000
+        self._held[extend.id] = (extend.fence, Fingerprint(fingerprint), until)
+        return True
 
     async def close(self) -> None:
         """Nothing is connected."""

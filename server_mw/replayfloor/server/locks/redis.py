@@ -17,6 +17,7 @@ from replayfloor.core.claims import (
     Acquire,
     Acquired,
     Cached,
+    Extend,
     Held,
     LockAnswer,
     LockUnavailable,
@@ -55,6 +56,7 @@ class AsyncRedisLock:
             # Without the cause: it may repeat the text, which may hold a password.
             raise ConfigurationError("not a valid Redis URL: redis://host:port/db") from None
         self._acquire = self._redis.register_script(load("lua/acquire.lua"))
+        self._extend = self._redis.register_script(load("lua/extend.lua"))
         self._release = self._redis.register_script(load("lua/release.lua"))
 
     async def acquire(self, acquire: Acquire) -> LockAnswer:
@@ -79,6 +81,15 @@ class AsyncRedisLock:
         except (RedisError, OSError):
             return False
         return ended == 1
+
+    async def extend(self, extend: Extend) -> bool:
+        """See `replayfloor.core.claims.Extend`."""
+        arguments = (extend.fence, extend.lease_ms)
+        try:
+            extended: object = await self._extend(keys=(_key(extend.id),), args=arguments)
+        except (RedisError, OSError):
+            return False
+        return extended == 1
 
     async def close(self) -> None:
         """Close the connections of a client made from a URL."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish
+from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import ConfigurationError
 
 Parameters: TypeAlias = Mapping[str, object] | Sequence[object]
@@ -78,6 +78,10 @@ class AsyncReceipts(Protocol):
 
     async def abandon(self, abandon: Abandon) -> bool:
         """Keep the contract of `replayfloor.core.claims.Abandon`."""
+        ...
+
+    async def renew(self, renew: Renew) -> bool:
+        """Keep the contract of `replayfloor.core.claims.Renew`."""
         ...
 
     async def begin(self) -> AsyncTransaction:

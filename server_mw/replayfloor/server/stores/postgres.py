@@ -29,6 +29,7 @@ from replayfloor.core.claims import (
     Finished,
     InFlight,
     Orphaned,
+    Renew,
 )
 from replayfloor.core.errors import ConfigurationError, SchemaMissing, StoreUnavailable
 from replayfloor.core.fingerprint import Fingerprint
@@ -163,6 +164,16 @@ class AsyncPostgresReceipts:
         """See `replayfloor.core.claims.Abandon`."""
         parameters = {"id": UUID(bytes=abandon.id), "fence": UUID(bytes=abandon.fence)}
         (done,) = await self._call(load("sql/postgres/abandon.sql"), parameters)
+        return bool(done)
+
+    async def renew(self, renew: Renew) -> bool:
+        """See `replayfloor.core.claims.Renew`."""
+        parameters = {
+            "id": UUID(bytes=renew.id),
+            "fence": UUID(bytes=renew.fence),
+            "lease_ms": renew.lease_ms,
+        }
+        (done,) = await self._call(load("sql/postgres/renew.sql"), parameters)
         return bool(done)
 
     async def begin(self) -> PostgresTransaction:

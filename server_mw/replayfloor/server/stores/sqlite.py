@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import anyio
 
-from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish
+from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 from replayfloor.server.resources import load
 from replayfloor.server.shield import in_thread
@@ -95,6 +95,17 @@ class AsyncSQLiteReceipts:
             return bool(ended)
 
         return await self._write(end)
+
+    async def renew(self, renew: Renew) -> bool:
+        """See `replayfloor.core.claims.Renew`."""
+        parameters = {"id": renew.id, "fence": renew.fence, "lease_ms": renew.lease_ms}
+
+        def begin_anew(database: sqlite3.Connection) -> bool:
+            now = {"now_ms": self.now_ms()}
+            query = load("sql/sqlite/claim_renew.sql")
+            return database.execute(query, parameters | now).rowcount == 1
+
+        return await self._write(begin_anew)
 
     async def begin(self) -> SQLiteTransaction:
         """See `replayfloor.core.claims.Begin`; the write lock is taken with the first statement."""
