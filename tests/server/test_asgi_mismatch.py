@@ -95,6 +95,19 @@ async def test_a_parameter_of_the_content_type_may_change(backend: Backend) -> N
     assert again.replayed
 
 
+async def test_a_json_body_that_was_serialised_anew_is_the_same_request(backend: Backend) -> None:
+    app = backend.protect(LedgerApp(backend))
+    first = FIRST.but(content_type=b"application/json", chunks=(b'{"amount": 1, "to": "a"}',))
+
+    await send(app, first)
+    again = await send(app, first.but(chunks=(b'{"to":"a","amount":1}',)))
+    other = await send(app, first.but(chunks=(b'{"to":"a","amount":1.0}',)))
+
+    assert again.replayed
+    assert other.brief == REUSED
+    assert len(backend.ledger.rows()) == 1
+
+
 async def test_a_refusal_tells_nothing_about_the_first_request(backend: Backend) -> None:
     app = backend.protect(LedgerApp(backend))
 

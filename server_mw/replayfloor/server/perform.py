@@ -9,6 +9,7 @@ from urllib.parse import quote
 import anyio
 from starlette.types import Receive, Scope
 
+from replayfloor.core.canonical import canonical_body
 from replayfloor.core.claims import (
     Abandon,
     Acquire,
@@ -147,10 +148,11 @@ def _fingerprint(scope: Scope, body: bytes) -> Fingerprint:
     headers: Headers = tuple(scope["headers"])
     # A server gives the target's own bytes; a test client may give the decoded path only.
     path = scope.get("raw_path") or quote(scope["path"]).encode()
+    content_type = get_first(headers, b"content-type") or b""
     return fingerprint(
         method=scope["method"],
         path=path.partition(b"?")[0],
         query=scope.get("query_string", b""),
-        content_type=get_first(headers, b"content-type") or b"",
-        body=body,
+        content_type=content_type,
+        body=canonical_body(content_type, body),
     )
