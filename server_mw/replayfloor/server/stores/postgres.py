@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
-from math import ceil
+from math import ceil, inf
+from time import monotonic
 from typing import LiteralString, cast
 from uuid import UUID
 
@@ -67,6 +68,9 @@ RECONNECT_S = 2.0
 """How long the pool itself keeps trying to connect before it leaves it to the next request. Its
 pauses double; after a long outage a larger value would go on refusing when Postgres is back."""
 
+REOPEN_PAUSE_S = 1.0
+"""After a failed opening, requests are refused at once for this long."""
+
 log = logging.getLogger("replayfloor.server")
 
 
@@ -102,21 +106,29 @@ class AsyncPostgresReceipts:
         self._sizes = (pool_connections, handler_connections)
         self._operation_s = operation_s
         self._pools: tuple[Pool, Pool] | None = None
+        self._opening = anyio.Lock()
+        self._failed_at = -inf
 
     async def open(self) -> None:
         """Open the pools and check that the database was migrated."""
-        if self._pools is not None:
-            return
+        async with self._opening:
+            if self._pools is None:
+                self._pools = await self._open()
+
+    async def _open(self) -> tuple[Pool, Pool]:
         protocol, handlers = (self._pool(size) for size in self._sizes)
-        await protocol.open()
-        await handlers.open()
-        self._pools = (protocol, handlers)
         try:
-            await self._check_schema()
-        except BaseException:
+            await protocol.open()
+            await handlers.open()
+            await self._check_schema(protocol)
+        except BaseException as error:
+            if isinstance(error, StoreUnavailable):
+                self._failed_at = monotonic()
             with anyio.CancelScope(shield=True):
-                await self.close()
+                await protocol.close()
+                await handlers.close()
             raise
+        return protocol, handlers
 
     def _pool(self, size: int) -> Pool:
         return AsyncConnectionPool(
@@ -185,11 +197,16 @@ class AsyncPostgresReceipts:
         return transaction
 
     async def _opened(self) -> tuple[Pool, Pool]:
-        if self._pools is None:
-            await self.open()
-        if self._pools is None:
-            raise StoreUnavailable("the store was closed", performed=False)
-        return self._pools
+        if self._pools is not None:
+            return self._pools
+        async with self._opening:
+            if self._pools is None:
+                # Requests queue here while one of them tries. Each in turn waiting for a
+                # database that is away would make the last of them wait for minutes.
+                if monotonic() - self._failed_at < REOPEN_PAUSE_S:
+                    raise StoreUnavailable("Postgres was not there a moment ago", performed=False)
+                self._pools = await self._open()
+            return self._pools
 
     async def _call(self, query: LiteralString, parameters: Mapping[str, object]) -> Row:
         protocol, _handlers = await self._opened()
@@ -209,8 +226,7 @@ class AsyncPostgresReceipts:
         assert row is not None  # each statement returns exactly one row
         return row
 
-    async def _check_schema(self) -> None:
-        protocol, _handlers = await self._opened()
+    async def _check_schema(self, protocol: Pool) -> None:
         advice = "run: replayfloor migrate " + redacted(self._conninfo)
         try:
             row = await self._one_row(protocol, load("sql/postgres/state.sql"), None)

@@ -1,0 +1,68 @@
+"""The pools of the Postgres store: opened once, by whoever comes first, and given back."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio
+import psycopg
+import pytest
+
+from replayfloor.core.errors import StoreUnavailable
+from replayfloor.server.stores.migrate import migrate
+from replayfloor.server.stores.postgres import AsyncPostgresReceipts
+from replayfloor.testing.contract import all_at_once, claim, new_fence, new_id
+from server.backends import no_connection_is_left
+
+pytestmark = pytest.mark.anyio
+
+NOBODY = "postgresql://u@127.0.0.1:1/d"  # nothing listens on port 1
+OPERATION_S = 0.5
+
+
+async def test_simultaneous_first_requests_open_one_pair_of_pools(postgres_url: str) -> None:
+    migrate(postgres_url)
+    store = AsyncPostgresReceipts(postgres_url, pool_connections=4)
+
+    await all_at_once([partial(store.claim, claim(new_id(), new_fence())) for _ in range(32)])
+    await store.close()
+
+    await no_connection_is_left(postgres_url)
+
+
+async def test_requests_that_find_no_database_do_not_wait_for_each_other() -> None:
+    store = AsyncPostgresReceipts(NOBODY, operation_s=OPERATION_S)
+    refused: list[StoreUnavailable] = []
+
+    async def ask() -> None:
+        with pytest.raises(StoreUnavailable) as raised:
+            await store.claim(claim(new_id(), new_fence()))
+        refused.append(raised.value)
+
+    with anyio.fail_after(10 * OPERATION_S):
+        async with anyio.create_task_group() as group:
+            for _ in range(32):
+                group.start_soon(ask)
+
+    assert len(refused) == 32
+    assert {each.performed for each in refused} == {False}
+
+
+async def test_an_idle_connection_that_the_server_closed_costs_no_request(
+    postgres_url: str,
+) -> None:
+    migrate(postgres_url)
+    store = AsyncPostgresReceipts(postgres_url, pool_connections=4)
+    await all_at_once([partial(store.claim, claim(new_id(), new_fence())) for _ in range(16)])
+
+    with psycopg.connect(postgres_url, autocommit=True) as database:
+        database.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and application_name = 'replayfloor'"
+        )
+    answers = await all_at_once(
+        [partial(store.claim, claim(new_id(), new_fence())) for _ in range(16)]
+    )
+    await store.close()
+
+    assert len(answers) == 16
