@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -218,7 +219,7 @@ def test_a_ledger_that_breaks_the_promise_ends_in_failure(
     from tally import tail
 
     path = tmp_path / "ledger.db"
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("create table ledger (payment_id text)")
         database.executemany("insert into ledger values (?)", [(each,) for each in charged])
     database.close()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -68,7 +69,7 @@ def test_the_snippets_run_and_a_client_started_twice_charges_once(
     for _ in range(2):
         subprocess.run([sys.executable, "-c", client], cwd=tmp_path, check=True, timeout=60)
 
-    with sqlite3.connect(tmp_path / "payments.db") as database:
+    with closing(sqlite3.connect(tmp_path / "payments.db", isolation_level=None)) as database:
         assert database.execute("select amount from ledger").fetchall() == [(4200,)]
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -168,7 +169,7 @@ def test_every_write_is_flushed_before_it_returns(path: Path) -> None:
 
 
 def test_another_programs_database_is_refused_and_left_as_it_is(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("create table theirs (id integer)")
     connection.close()
     before = path.read_bytes()
@@ -182,7 +183,7 @@ def test_a_journal_of_a_newer_release_is_refused(path: Path) -> None:
     journal = SQLiteJournal(path)
     journal.begin(BeginOperation(ENTRY))
     journal.close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("pragma user_version = 2")
     connection.close()
 

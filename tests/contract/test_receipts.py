@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,11 @@ class TestSQLiteReceipts(ReceiptsContract):
     @pytest.fixture
     async def subject(self, tmp_path: Path) -> AsyncIterator[ReceiptsSubject]:
         path = tmp_path / "receipts.db"
-        with sqlite3.connect(path) as database:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.execute("create table ledger (id blob)")
 
         async def count(id_: ReceiptId) -> int:
-            with sqlite3.connect(path) as database:
+            with closing(sqlite3.connect(path, isolation_level=None)) as database:
                 query = "select count(*) from ledger where id = ?"
                 return int(database.execute(query, (id_,)).fetchone()[0])
 

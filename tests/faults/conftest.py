@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,16 +74,16 @@ def postgres_stack(postgres_url: str, redis_url: str, tmp_path: Path) -> Iterato
 def sqlite_stack(tmp_path: Path) -> Iterator[Stack]:
     """SQLite receipts, shared by two processes, each with a lock of its own."""
     path = tmp_path / "receipts.db"
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("create table ledger (payment text, worker integer)")
 
     def rows(payment: str) -> int:
-        with sqlite3.connect(path, timeout=10) as reading:
+        with closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as reading:
             query = "select count(*) from ledger where payment = ?"
             return int(reading.execute(query, (payment,)).fetchone()[0])
 
     def claims() -> int:
-        with sqlite3.connect(path, timeout=10) as reading:
+        with closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as reading:
             return int(reading.execute("select count(*) from replayfloor_claims").fetchone()[0])
 
     environment = {"LEDGER_RECEIPTS": f"sqlite:///{path}", "LEDGER_LEASE_S": str(LEASE_S)}

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.problem import ProblemKind
 from replayfloor.server import EventKind, ServerEvent
-from server.apps import Gate, LedgerApp, nothing
+from server.apps import Gate, Hook, LedgerApp, nothing
 from server.backends import Backend, EffectsOption, claim_of
 from server.doubles import WatchedReceipts
 from server.wire import Answer, send
@@ -24,7 +24,7 @@ IN_FLIGHT = (409, ProblemKind.IN_FLIGHT, False)
 both_effects = pytest.mark.parametrize("effects", ["atomic", "external"])
 
 
-def sleeping(pause_s: float) -> object:
+def sleeping(pause_s: float) -> Hook:
     async def hook() -> None:
         await anyio.sleep(pause_s)
 
@@ -35,7 +35,7 @@ def sleeping(pause_s: float) -> object:
 async def test_a_handler_that_takes_ten_leases_stays_alone(
     backend: Backend, effects: EffectsOption
 ) -> None:
-    inner = LedgerApp(backend, effects, before=sleeping(TEN_LEASES_S))  # type: ignore[arg-type]
+    inner = LedgerApp(backend, effects, before=sleeping(TEN_LEASES_S))
     app = backend.protect(inner, effects=effects, lease_s=LEASE_S)
     answers: list[Answer] = []
     duplicates: list[Answer] = []
@@ -67,7 +67,7 @@ async def test_a_quick_handler_costs_no_renewal(backend: Backend) -> None:
 
 async def test_renewals_end_with_the_answer_and_not_with_the_background(backend: Backend) -> None:
     receipts = WatchedReceipts(backend.receipts())
-    inner = LedgerApp(backend, before=sleeping(LEASE_S), last=sleeping(LEASE_S))  # type: ignore[arg-type]
+    inner = LedgerApp(backend, before=sleeping(LEASE_S), last=sleeping(LEASE_S))
 
     await send(backend.protect(inner, receipts=receipts, lease_s=LEASE_S))
 
@@ -86,7 +86,7 @@ async def test_a_renewal_that_fails_twice_is_made_up_for(backend: Backend) -> No
     receipts.before["renew"] = fail_twice
     events: list[ServerEvent] = []
     app = backend.protect(
-        LedgerApp(backend, before=sleeping(2 * LEASE_S)),  # type: ignore[arg-type]
+        LedgerApp(backend, before=sleeping(2 * LEASE_S)),
         receipts=receipts,
         lease_s=LEASE_S,
         on_event=events.append,

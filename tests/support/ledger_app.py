@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+from contextlib import closing
 
 import psycopg
 from starlette.applications import Starlette
@@ -52,7 +53,9 @@ def commit_at_once(payment: str) -> None:
         with psycopg.connect(RECEIPTS) as database:
             database.execute(INSERT, (payment, os.getpid()))
     else:
-        with sqlite3.connect(RECEIPTS.removeprefix("sqlite:///"), timeout=10) as database:
+        with closing(
+            sqlite3.connect(RECEIPTS.removeprefix("sqlite:///"), timeout=10, isolation_level=None)
+        ) as database:
             database.execute(INSERT, (payment, os.getpid()))
 
 

@@ -71,6 +71,12 @@ class SQLiteFile:
                 self._connection.close()
                 self._connection = None
 
+    def __del__(self) -> None:
+        """Let go of the file, if its owner did not: every write was durable when it returned."""
+        connection: sqlite3.Connection | None = getattr(self, "_connection", None)
+        if connection is not None:
+            connection.close()
+
     def forget(self) -> None:
         """Start anew in a child process: the lock may be held by a thread that is not here.
 
