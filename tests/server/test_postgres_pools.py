@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import partial
 
 import anyio
@@ -20,10 +21,18 @@ NOBODY = "postgresql://u@127.0.0.1:1/d"  # nothing listens on port 1
 OPERATION_S = 0.5
 
 
-async def test_simultaneous_first_requests_open_one_pair_of_pools(postgres_url: str) -> None:
+@pytest.fixture
+async def store(postgres_url: str) -> AsyncIterator[AsyncPostgresReceipts]:
+    """A store on a migrated database; closed also if the test fails, as its pools would go on."""
     migrate(postgres_url)
     store = AsyncPostgresReceipts(postgres_url, pool_connections=4)
+    yield store
+    await store.close()
 
+
+async def test_simultaneous_first_requests_open_one_pair_of_pools(
+    postgres_url: str, store: AsyncPostgresReceipts
+) -> None:
     await all_at_once([partial(store.claim, claim(new_id(), new_fence())) for _ in range(32)])
     await store.close()
 
@@ -49,10 +58,8 @@ async def test_requests_that_find_no_database_do_not_wait_for_each_other() -> No
 
 
 async def test_an_idle_connection_that_the_server_closed_costs_no_request(
-    postgres_url: str,
+    postgres_url: str, store: AsyncPostgresReceipts
 ) -> None:
-    migrate(postgres_url)
-    store = AsyncPostgresReceipts(postgres_url, pool_connections=4)
     await all_at_once([partial(store.claim, claim(new_id(), new_fence())) for _ in range(16)])
 
     with psycopg.connect(postgres_url, autocommit=True) as database:
@@ -63,6 +70,5 @@ async def test_an_idle_connection_that_the_server_closed_costs_no_request(
     answers = await all_at_once(
         [partial(store.claim, claim(new_id(), new_fence())) for _ in range(16)]
     )
-    await store.close()
 
     assert len(answers) == 16
