@@ -134,7 +134,7 @@ class Exchange:
     async def _answer(self, answer: Answer, capture: Capture | None = None) -> None:
         match answer:
             case Refused(problem):
-                response = problem.to_response(self._settings.documentation)
+                response = problem.to_response(self._options.documentation)
                 await self._send(response, self._settings.lifetime_headers)
             case Replayed(receipt):
                 marker = (b"idempotent-replayed", b"true")

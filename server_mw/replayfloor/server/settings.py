@@ -12,7 +12,6 @@ from typing import TypeVar, cast
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import KeyRules
 from replayfloor.core.message import Headers
-from replayfloor.core.problem import DOCUMENTATION
 from replayfloor.server.events import ServerEvent
 from replayfloor.server.locks import AsyncLock, open_lock
 from replayfloor.server.policy import Options
@@ -44,7 +43,6 @@ class Settings:
     namespace: str
     body_bytes_max: int
     response_bytes_max: int
-    documentation: str = DOCUMENTATION
     lifetime_headers: Headers = field(default=())
     on_event: OnEvent | None = None
 
@@ -93,7 +91,6 @@ class Arguments:
             namespace=self.namespace,
             body_bytes_max=self.body_bytes_max,
             response_bytes_max=self.response_bytes_max,
-            documentation=self.documentation,
             lifetime_headers=lifetime,
             on_event=self.on_event,
         )
