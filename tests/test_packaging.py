@@ -22,12 +22,12 @@ SIDES = ("replayfloor.server", "replayfloor.client")
 # a name that is added or taken away is a decision, so it is made in two places.
 PUBLIC_NAMES: dict[str, list[str]] = {
     "replayfloor.server": [
-        "ActiveClaim",
+        "AsyncActiveClaim",
         "AsyncLock",
         "AsyncReceipts",
         "EventKind",
         "IdempotencyMiddleware",
-        "LocalLock",
+        "AsyncLocalLock",
         "Route",
         "ServerEvent",
     ],

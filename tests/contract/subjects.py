@@ -11,7 +11,7 @@ import psycopg
 from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.stores import AsyncConnection
 from replayfloor.server.stores.migrate import migrate
-from replayfloor.server.stores.postgres import AsyncPostgresReceipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from replayfloor.testing.contract import ReceiptsSubject
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from contract.subjects import sleep_ms
 from replayfloor.core.claims import Acquire, Acquired, Cached, LockUnavailable, Release
-from replayfloor.server.locks.local import LocalLock
-from replayfloor.server.locks.redis import CACHED_BYTES_MAX, AsyncRedisLock
+from replayfloor.server.locks.local import AsyncLocalLock
+from replayfloor.server.locks.redis_async import CACHED_BYTES_MAX, AsyncRedisLock
 from replayfloor.testing.contract import REQUEST, LockSubject, new_fence, new_id, receipt
 from replayfloor.testing.lock_contract import LockContract, acquire
 from replayfloor.testing.simulated import SimulatedLock
@@ -43,11 +43,11 @@ class TestRedisLock(LockContract):
 
 
 class TestLocalLock(LockContract):
-    """LocalLock, inside one process."""
+    """AsyncLocalLock, inside one process."""
 
     @pytest.fixture
     async def subject(self) -> LockSubject:
-        return LockSubject(LocalLock(), sleep_ms)
+        return LockSubject(AsyncLocalLock(), sleep_ms)
 
 
 class TestSimulatedLock(LockContract):

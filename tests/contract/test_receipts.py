@@ -11,7 +11,7 @@ import pytest
 
 from contract.subjects import postgres_subject, sleep_ms, writer
 from replayfloor.core.fingerprint import ReceiptId
-from replayfloor.server.stores.sqlite import AsyncSQLiteReceipts
+from replayfloor.server.stores.sqlite_async import AsyncSQLiteReceipts
 from replayfloor.testing.contract import ReceiptsContract, ReceiptsSubject
 from replayfloor.testing.simulated import SimulatedReceipts
 from replayfloor.testing.world import World

@@ -17,7 +17,7 @@ from replayfloor.core.claims import ClaimAnswer, Claimed, Finished
 from replayfloor.core.errors import SchemaMissing
 from replayfloor.core.receipt import encode_receipt
 from replayfloor.server.resources import load
-from replayfloor.server.stores.postgres import AsyncPostgresReceipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from replayfloor.testing.contract import (
     REQUEST,
     ReceiptsContract,

@@ -15,15 +15,15 @@ import psycopg
 from starlette.types import ASGIApp, Scope
 
 from replayfloor.server import (
-    ActiveClaim,
+    AsyncActiveClaim,
     AsyncLock,
     AsyncReceipts,
     IdempotencyMiddleware,
     Route,
     ServerEvent,
 )
-from replayfloor.server.locks import open_lock
-from replayfloor.server.stores import AsyncConnection, open_receipts
+from replayfloor.server.locks import open_async_lock
+from replayfloor.server.stores import AsyncConnection, open_async_receipts
 
 EffectsOption = Literal["atomic", "external"]
 
@@ -110,13 +110,13 @@ class Backend:
 
     def receipts(self) -> AsyncReceipts:
         """Return another store on the same data, as another worker would have."""
-        made = open_receipts(self.receipts_url)
+        made = open_async_receipts(self.receipts_url)
         self._made.append(made)
         return made
 
     def lock(self) -> AsyncLock:
         """Return another lock on the same data; a local one knows nothing of the others."""
-        made = open_lock(self.lock_url)
+        made = open_async_lock(self.lock_url)
         self._made.append(made)
         return made
 
@@ -135,10 +135,10 @@ class Backend:
                 await each.close()
 
 
-def claim_of(scope: Scope) -> ActiveClaim:
+def claim_of(scope: Scope) -> AsyncActiveClaim:
     """Return what the handler finds at `request.state.idempotency`."""
     claim = scope["state"]["idempotency"]
-    assert isinstance(claim, ActiveClaim)
+    assert isinstance(claim, AsyncActiveClaim)
     return claim
 
 

@@ -9,7 +9,7 @@ import pytest
 from replayfloor.core.problem import ProblemKind
 from replayfloor.server import IdempotencyMiddleware
 from replayfloor.server.stores import AsyncConnection
-from replayfloor.server.stores.postgres import AsyncPostgresReceipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from server.apps import LedgerApp
 from server.backends import Backend
 from server.test_asgi_transaction import atomic

@@ -12,7 +12,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.problem import ProblemKind
-from replayfloor.server.stores import open_receipts
+from replayfloor.server.stores import open_async_receipts
 from server.apps import LedgerApp
 from server.backends import Backend, no_connection_is_left, sqlite_url
 from server.doubles import WatchedLock, WatchedReceipts
@@ -196,7 +196,7 @@ async def test_a_store_that_refuses_to_be_used_fails_the_start(
 
 
 async def test_sqlite_makes_its_own_file(tmp_path: Path) -> None:
-    store = open_receipts(sqlite_url(tmp_path / "new file.db"))
+    store = open_async_receipts(sqlite_url(tmp_path / "new file.db"))
 
     await store.open()
     await store.close()

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from replayfloor.core.fingerprint import receipt_id
 from replayfloor.core.problem import ProblemKind
-from replayfloor.server.stores.postgres import AsyncPostgresReceipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from server.apps import Gate, Hook, LedgerApp
 from server.backends import Backend, EffectsOption
 from server.wire import Answer, Request, send, send_all

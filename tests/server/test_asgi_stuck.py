@@ -14,8 +14,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from replayfloor.server.stores.postgres import AsyncPostgresReceipts
-from replayfloor.server.stores.sqlite import AsyncSQLiteReceipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
+from replayfloor.server.stores.sqlite_async import AsyncSQLiteReceipts
 from server.apps import Gate, LedgerApp
 from server.backends import Backend
 from server.wire import Request, send

@@ -11,7 +11,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from replayfloor.core.errors import UsageError
-from replayfloor.server import ActiveClaim
+from replayfloor.server import AsyncActiveClaim
 from replayfloor.server.stores import AsyncConnection
 from server.apps import LedgerApp
 from server.backends import Backend, claim_of
@@ -217,7 +217,7 @@ async def test_an_external_route_has_no_connection(backend: Backend) -> None:
 async def test_the_claims_connection_is_refused_once_the_answer_is_complete(
     backend: Backend, status: int
 ) -> None:
-    claims: list[ActiveClaim] = []
+    claims: list[AsyncActiveClaim] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         claims.append(claim_of(scope))

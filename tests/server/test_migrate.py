@@ -14,7 +14,7 @@ from replayfloor.cli import command
 from replayfloor.core.errors import SchemaMissing, StoreUnavailable
 from replayfloor.server.resources import migrations
 from replayfloor.server.stores.migrate import PARTITION_WIDTH, PARTITIONS_AHEAD, migrate
-from replayfloor.server.stores.postgres import AsyncPostgresReceipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 
 NOBODY = "postgresql://u@127.0.0.1:1/d"  # nothing listens on port 1
 

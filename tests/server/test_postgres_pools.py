@@ -11,7 +11,7 @@ import pytest
 
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.server.stores.migrate import migrate
-from replayfloor.server.stores.postgres import AsyncPostgresReceipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from replayfloor.testing.contract import all_at_once, claim, new_fence, new_id
 from server.backends import no_connection_is_left
 

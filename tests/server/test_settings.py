@@ -11,8 +11,9 @@ from starlette.types import Receive, Scope, Send
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.server import IdempotencyMiddleware, Route
-from replayfloor.server.stores.postgres import AsyncPostgresReceipts, redacted
-from replayfloor.server.stores.sqlite import AsyncSQLiteReceipts, path_of
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts, redacted
+from replayfloor.server.stores.sqlite_async import AsyncSQLiteReceipts
+from replayfloor.server.stores.sqlite_work import path_of
 
 SECRET = "s3cr3t-pa55"
 

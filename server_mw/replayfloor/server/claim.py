@@ -7,7 +7,7 @@ from replayfloor.server.flow import Admitted
 from replayfloor.server.stores import AsyncConnection, AsyncTransaction
 
 
-class ActiveClaim:
+class AsyncActiveClaim:
     """The claim under which the handler runs.
 
     Attributes:

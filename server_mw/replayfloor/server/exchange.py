@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response
 from replayfloor.server.capture import Capture, without_body_extensions
-from replayfloor.server.claim import ActiveClaim
+from replayfloor.server.claim import AsyncActiveClaim
 from replayfloor.server.flow import (
     Admitted,
     Answer,
@@ -80,7 +80,7 @@ class Exchange:
 
     async def _execute(self, app: ASGIApp, admitted: Admitted) -> None:
         held = _HeldAnswer(self, admitted, Capture(self._settings.response_bytes_max))
-        claim = ActiveClaim(admitted, self._performer.transaction)
+        claim = AsyncActiveClaim(admitted, self._performer.transaction)
         self._keeper = LeaseKeeper(
             period_ms(self._options) / 1000,
             lambda: self._performer.drive(renew(admitted, self._options)),
@@ -97,7 +97,7 @@ class Exchange:
                 await self._performer.drive_shielded(fail(admitted, self._options, error))
             raise
 
-    def _scope_with(self, claim: ActiveClaim) -> Scope:
+    def _scope_with(self, claim: AsyncActiveClaim) -> Scope:
         """Add to the scope in place: what the application notes there is read around us."""
         scope = self._connection.scope
         scope.setdefault("state", {})["idempotency"] = claim

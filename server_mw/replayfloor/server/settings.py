@@ -13,10 +13,10 @@ from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import KeyRules
 from replayfloor.core.message import Headers
 from replayfloor.server.events import ServerEvent
-from replayfloor.server.locks import AsyncLock, open_lock
+from replayfloor.server.locks import AsyncLock, open_async_lock
 from replayfloor.server.policy import Options
 from replayfloor.server.routes import Route, RouteTable, effects_of
-from replayfloor.server.stores import AsyncReceipts, open_receipts
+from replayfloor.server.stores import AsyncReceipts, open_async_receipts
 
 BODY_BYTES_MAX = 1024 * 1024
 """Request bytes held in memory to make the fingerprint; a larger body is refused with 413."""
@@ -113,13 +113,13 @@ _LINK = re.compile(r"[!#-;=?-~]+")
 
 def _receipts(option: str | AsyncReceipts) -> AsyncReceipts:
     if isinstance(option, str):
-        return open_receipts(option)
+        return open_async_receipts(option)
     return _instance("receipts", option, "claim")
 
 
 def _lock(option: str | AsyncLock) -> AsyncLock:
     if isinstance(option, str):
-        return open_lock(option)
+        return open_async_lock(option)
     return _instance("lock", option, "acquire")
 
 

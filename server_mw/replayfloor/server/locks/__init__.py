@@ -1,4 +1,4 @@
-"""The in-flight lock: the contract, and how an option becomes a lock.
+"""The in-flight lock: the contract in both colours, and how an option becomes a lock.
 
 The contract of each operation is the docstring of its effect (`replayfloor.core.claims`). A lock
 is a fast path: it may forget everything at any time and nothing is executed twice.
@@ -32,22 +32,62 @@ class AsyncLock(Protocol):
         ...
 
 
-def open_lock(option: str) -> AsyncLock:
-    """Return the lock of `"local"` or of a Redis URL (`redis://`, `rediss://`, `unix://`).
+class Lock(Protocol):
+    """See AsyncLock. Any number of threads may use one; no call blocks without a limit."""
+
+    def acquire(self, acquire: Acquire) -> LockAnswer:
+        """Keep the contract of `replayfloor.core.claims.Acquire`."""
+        ...
+
+    def release(self, release: Release) -> bool:
+        """Keep the contract of `replayfloor.core.claims.Release`."""
+        ...
+
+    def extend(self, extend: Extend) -> bool:
+        """Keep the contract of `replayfloor.core.claims.Extend`."""
+        ...
+
+    def close(self) -> None:
+        """Give every connection back; may be called again, and use may follow."""
+        ...
+
+
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+REDIS_MISSING = "a lock in Redis needs redis-py: install replayfloor[server]"
+
+
+def open_async_lock(option: str) -> AsyncLock:
+    """Return the lock, for ASGI, of `"local"` or of a Redis URL (`redis://`, `rediss://`, …).
 
     Nothing is connected yet. Raises ConfigurationError for anything else.
     """
     if option == "local":
+        from replayfloor.server.locks.local import AsyncLocalLock
+
+        return AsyncLocalLock()
+    _check_redis(option)
+    try:
+        from replayfloor.server.locks.redis_async import AsyncRedisLock
+    except ImportError as error:
+        raise ConfigurationError(REDIS_MISSING) from error
+    return AsyncRedisLock(option)
+
+
+def open_lock(option: str) -> Lock:
+    """Return the lock of an option for WSGI; see `open_async_lock`."""
+    if option == "local":
         from replayfloor.server.locks.local import LocalLock
 
         return LocalLock()
-    if option.startswith(("redis://", "rediss://", "unix://")):
-        try:
-            from replayfloor.server.locks.redis import AsyncRedisLock
-        except ImportError as error:
-            raise ConfigurationError(
-                "a lock in Redis needs redis-py: install replayfloor[server]"
-            ) from error
-        return AsyncRedisLock(option)
-    scheme = option.partition(":")[0]  # and no more of it: the rest may hold a password
-    raise ConfigurationError(f"lock={scheme!r}: expected 'local' or redis://host:port/db")
+    _check_redis(option)
+    try:
+        from replayfloor.server.locks.redis import RedisLock
+    except ImportError as error:
+        raise ConfigurationError(REDIS_MISSING) from error
+    return RedisLock(option)
+
+
+def _check_redis(option: str) -> None:
+    if not option.startswith(REDIS_SCHEMES):
+        scheme = option.partition(":")[0]  # and no more of it: the rest may hold a password
+        raise ConfigurationError(f"lock={scheme!r}: expected 'local' or redis://host:port/db")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, cast
+from urllib.parse import unquote
 
 from replayfloor.core.claims import (
     Claim,
@@ -21,7 +22,7 @@ from replayfloor.core.claims import (
     InFlight,
     Orphaned,
 )
-from replayfloor.core.errors import SchemaMissing
+from replayfloor.core.errors import ConfigurationError, SchemaMissing
 from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.receipt import decode_receipt, encode_receipt
 from replayfloor.server.resources import load
@@ -150,3 +151,13 @@ def commit(database: sqlite3.Connection) -> None:
 def rows(database: sqlite3.Connection, *, query: str, params: Parameters | None) -> Sequence[Row]:
     """Run one statement of a handler and read all of its rows."""
     return database.execute(query, params or ()).fetchall()
+
+
+def path_of(url: str) -> Path:
+    """Return the file of `sqlite:///relative`, `sqlite:////absolute`. Raises ConfigurationError."""
+    rest = url.removeprefix("sqlite:///")
+    if rest == url or not rest or "?" in rest or rest.startswith(":"):
+        raise ConfigurationError(
+            f"expected sqlite:///relative/path or sqlite:////absolute/path, got {url!r}"
+        )
+    return Path(unquote(rest))

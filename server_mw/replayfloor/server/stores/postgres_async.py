@@ -38,7 +38,7 @@ from replayfloor.core.receipt import decode_receipt
 from replayfloor.server.resources import load, migrations
 from replayfloor.server.stores import Row
 from replayfloor.server.stores.migrate import PARTITION_WIDTH
-from replayfloor.server.stores.postgres_transaction import (
+from replayfloor.server.stores.postgres_transaction_async import (
     Pool,
     PostgresTransaction,
     answered_within,

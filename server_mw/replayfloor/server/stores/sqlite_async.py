@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import unquote
 
 import anyio
 
@@ -22,7 +21,7 @@ from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 from replayfloor.server.resources import load
 from replayfloor.server.shield import in_thread
-from replayfloor.server.stores.sqlite_transaction import SQLiteTransaction
+from replayfloor.server.stores.sqlite_transaction_async import SQLiteTransaction
 from replayfloor.server.stores.sqlite_work import (
     begin,
     committed,
@@ -177,13 +176,3 @@ class AsyncSQLiteReceipts:
         except sqlite3.OperationalError as error:
             # "Locked", "disk full", "cannot open": reported before anything was committed.
             raise StoreUnavailable(f"SQLite {self._path}: {error}", performed=False) from error
-
-
-def path_of(url: str) -> Path:
-    """Return the file of `sqlite:///relative`, `sqlite:////absolute`. Raises ConfigurationError."""
-    rest = url.removeprefix("sqlite:///")
-    if rest == url or not rest or "?" in rest or rest.startswith(":"):
-        raise ConfigurationError(
-            f"expected sqlite:///relative/path or sqlite:////absolute/path, got {url!r}"
-        )
-    return Path(unquote(rest))
