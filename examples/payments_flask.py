@@ -1,0 +1,66 @@
+"""A Flask shop that charges at a payment provider, and never twice.
+
+    PROVIDER=http://127.0.0.1:8000 RECEIPTS=sqlite:///shop.db \\
+        gunicorn --threads 8 --pythonpath examples payments_flask:app
+
+The charge happens elsewhere, so it cannot be rolled back. It can be repeated, though: the key that
+is sent to the provider is derived from the key of the order, and is the same however often this
+handler runs. So its route is "repeatable": when a worker dies, the next retry runs it again, and
+the provider answers what it has charged already. Any provider with an Idempotency-Key will do,
+such as the API in payments_fastapi.py.
+"""
+
+from __future__ import annotations
+
+import os
+
+import httpx
+from flask import Flask, request
+from flask.typing import ResponseReturnValue
+
+from replayfloor.client import IdempotentTransport, OutcomeUndetermined, Profile, RetryPolicy
+from replayfloor.server import ActiveClaim, WSGIIdempotencyMiddleware, idempotent
+
+PROVIDER = os.environ.get("PROVIDER", "http://127.0.0.1:8000")
+RECEIPTS = os.environ.get("RECEIPTS", "sqlite:///shop.db")
+LOCK = os.environ.get("LOCK", "local")
+LEASE_S = float(os.environ.get("LEASE_S", "30"))
+# What the provider publishes: how long it recognises a key.
+PROVIDER_RETENTION_S = float(os.environ.get("PROVIDER_RETENTION_S", "86400"))
+
+provider = httpx.Client(
+    base_url=PROVIDER,
+    transport=IdempotentTransport(
+        profile=Profile(name="provider", retention_s=PROVIDER_RETENTION_S),
+        journal=os.environ.get("JOURNAL", "sqlite:///shop-outbound.db"),
+        retry=RetryPolicy(budget_s=10.0),
+    ),
+)
+app = Flask(__name__)
+
+
+@app.post("/orders")
+@idempotent(required=True, effects="repeatable")
+def order() -> ResponseReturnValue:
+    """Charge an order at the provider, once, however often this runs."""
+    claim: ActiveClaim = request.environ["replayfloor.claim"]
+    wanted = request.get_json()
+    payment = {"id": wanted["id"], "amount_minor": wanted["amount_minor"], "currency": "EUR"}
+    options = {"operation_id": f"charge-{claim.id}", "key": claim.derived_key("charge")}
+    try:
+        charged = provider.post("/payments", json=payment, extensions={"idempotency": options})
+    except (OutcomeUndetermined, httpx.TransportError) as error:
+        # Not stored (503 frees the key): a retry goes on with the same key at the provider.
+        return {"error": str(error)}, 503, {"Retry-After": "5"}
+    if charged.is_error:
+        return {"error": "the provider refused the charge"}, 402
+    return {"order": wanted["id"], "status": "paid"}, 201, {"Location": f"/orders/{wanted['id']}"}
+
+
+app.wsgi_app = WSGIIdempotencyMiddleware(  # type: ignore[method-assign]
+    app.wsgi_app,
+    receipts=RECEIPTS,
+    lock=LOCK,
+    lease_s=LEASE_S,
+    principal=None,  # one tenant; with several, a function that says whose key this is
+)
