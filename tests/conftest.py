@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 
-from support.services import Postgres, Redis, Services
+from support.services import Postgres, Redis, RedisCluster, RedisSentinels, Services
+from support.services.pgbouncer import PgBouncer, find_pgbouncer
+from support.services.postgres_versions import find_versions, start_version
 
 _numbers = itertools.count(1)
 
@@ -61,3 +64,42 @@ def redis_server(services: Services) -> Iterator[Redis]:
     """The server itself, to kill or freeze; it runs again after the test."""
     yield services.redis
     services.redis.restore()
+
+
+@pytest.fixture
+def redis_cluster(services: Services) -> Iterator[RedisCluster]:
+    """The cluster itself, to kill or freeze nodes of; it is whole again after the test."""
+    yield services.redis_cluster
+    services.redis_cluster.restore()
+
+
+@pytest.fixture
+def redis_sentinels(services: Services) -> Iterator[RedisSentinels]:
+    """The watched servers, to kill or freeze; one follows the other again after the test."""
+    yield services.redis_sentinels
+    services.redis_sentinels.restore()
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(services: Services) -> PgBouncer:
+    """A PgBouncer in transaction mode in front of the Postgres; skips where none is installed."""
+    program = find_pgbouncer()
+    if program is None:
+        pytest.skip("there is no pgbouncer: it is a package of the system (Debian: pgbouncer)")
+    bouncer = PgBouncer(program, services.postgres)
+    services.adopt(bouncer)
+    return bouncer
+
+
+@pytest.fixture(scope="session")
+def postgres_versions(services: Services) -> Callable[[int], Postgres]:
+    """Return the server of a major version, started by the first who asks; skips if absent."""
+    binaries = find_versions()
+
+    @cache
+    def start(major: int) -> Postgres:
+        if major not in binaries:
+            pytest.skip(f"there is no Postgres {major} here; found: {sorted(binaries)}")
+        return start_version(services, f"pg{major}", binaries[major])
+
+    return start

@@ -22,14 +22,20 @@ SIDES = ("replayfloor.server", "replayfloor.client")
 # a name that is added or taken away is a decision, so it is made in two places.
 PUBLIC_NAMES: dict[str, list[str]] = {
     "replayfloor.server": [
+        "ActiveClaim",
         "AsyncActiveClaim",
+        "AsyncLocalLock",
         "AsyncLock",
         "AsyncReceipts",
         "EventKind",
         "IdempotencyMiddleware",
-        "AsyncLocalLock",
+        "LocalLock",
+        "Lock",
+        "Receipts",
         "Route",
         "ServerEvent",
+        "WSGIIdempotencyMiddleware",
+        "idempotent",
     ],
     "replayfloor.client": [
         "AsyncIdempotentTransport",
@@ -183,7 +189,8 @@ def test_an_extra_installs_its_own_and_nothing_of_the_other_side(
 
 
 def test_all_is_all_of_them(wheel: zipfile.Path) -> None:
-    each = _closure(_requirements(wheel), ["server", "client", "cli", "otel"])
+    parts = ["server", "sqlalchemy", "django", "client", "cli", "otel"]
+    each = _closure(_requirements(wheel), parts)
 
     assert _closure(_requirements(wheel), ["all"]) == each
 

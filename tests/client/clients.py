@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from replayfloor.client import (
     Profile,
     RetryPolicy,
 )
+from replayfloor.client.budget import RetryBudget
 from replayfloor.client.events import Event
 from replayfloor.client.journal import Journal
 
@@ -35,6 +37,7 @@ class FakeTime:
 
     now_ns: int = START_NS
     waits_s: list[float] = field(default_factory=list[float])
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def clock(self) -> int:
         return self.now_ns
@@ -47,7 +50,9 @@ class FakeTime:
         self.sleep(wait_s)
 
     def pass_time(self, seconds: float) -> None:
-        self.now_ns += int(seconds * 1e9)
+        step_ns = int(seconds * 1e9)
+        with self.lock:
+            self.now_ns += step_ns
 
 
 @dataclass
@@ -60,6 +65,7 @@ class Setup:
     time: FakeTime = field(default_factory=FakeTime)
     events: list[Event] = field(default_factory=list[Event])
     on_event: Callable[[Event], None] | None = None
+    budget: RetryBudget | None = None
     limits: httpx.Limits = field(default_factory=lambda: httpx.Limits(max_connections=10))
 
     @contextmanager
@@ -71,6 +77,7 @@ class Setup:
             journal=self.journal,
             retry=self.retry,
             on_event=self.on_event or self.events.append,
+            budget=self.budget,
             clock=self.time.clock,
             sleep=self.time.sleep,
             random=lambda: 0.5,
@@ -89,6 +96,7 @@ class Setup:
             journal=self.journal,
             retry=self.retry,
             on_event=self.on_event or self.events.append,
+            budget=self.budget,
             clock=self.time.clock,
             sleep=self.time.sleep_async,
             random=lambda: 0.5,

@@ -14,6 +14,7 @@ from client.clients import PATIENCE_S, PROFILE, START_NS, Setup, info, named
 from client.loopback import DROP, OK, Loopback, Reply, Step, closed_port, problem
 from replayfloor.client import IdempotentTransport, JournalUnavailable, OutcomePending
 from replayfloor.core.journal import OperationState
+from replayfloor.core.message import Response
 from replayfloor.core.outcome import Outcome
 from replayfloor.core.problem import (
     answer_not_kept,
@@ -127,7 +128,7 @@ def test_an_unknown_outcome_is_asked_for_again_and_then_pending(loopback: Loopba
 
 
 def test_an_answer_that_was_not_kept_is_definitive(loopback: Loopback) -> None:
-    loopback.script(DROP, problem(answer_not_kept(201).to_response()))
+    loopback.script(DROP, problem(answer_not_kept(Response(201, (), b"")).to_response()))
     with Setup().client() as client:
         response = client.post(loopback.url())
 

@@ -14,11 +14,14 @@ import pytest
 from client.clients import POLICY, Setup, info, named
 from client.loopback import DROP, OK, Loopback, Reply, Step
 from replayfloor.client import OutcomePending, SQLiteJournal
+from replayfloor.client.budget import RetryBudget
 
 OPERATIONS = 100
 LIMITS = httpx.Limits(max_connections=20)
 # All operations share one clock, which every wait of any of them moves.
 PATIENT = replace(POLICY, budget_s=10_000)
+# More than all of them need: what is counted here is not what an outage would cost.
+AMPLE = 10_000
 FAILURES: list[Step] = [DROP, Reply(503), Reply(500), Reply(201, cut=True)]
 
 
@@ -48,7 +51,9 @@ def _check(loopback: Loopback, needed: dict[str, int], told: dict[str, int]) -> 
 async def test_a_hundred_tasks_on_one_transport(loopback: Loopback, tmp_path: Path) -> None:
     needed, told = _scripts(loopback), dict[str, int]()
     journal = SQLiteJournal(tmp_path / "outbound.db")
-    async with Setup(journal=journal, retry=PATIENT, limits=LIMITS).async_client() as client:
+    async with Setup(
+        journal=journal, retry=PATIENT, limits=LIMITS, budget=RetryBudget(AMPLE)
+    ).async_client() as client:
 
         async def post(path: str) -> None:
             try:
@@ -69,7 +74,8 @@ async def test_a_hundred_tasks_on_one_transport(loopback: Loopback, tmp_path: Pa
 
 def test_a_hundred_threads_on_one_transport(loopback: Loopback) -> None:
     needed = _scripts(loopback)
-    with Setup(retry=PATIENT, limits=LIMITS).client() as client, ThreadPoolExecutor(20) as threads:
+    setup = Setup(retry=PATIENT, limits=LIMITS, budget=RetryBudget(AMPLE))
+    with setup.client() as client, ThreadPoolExecutor(20) as threads:
 
         def post(path: str) -> int:
             try:

@@ -21,14 +21,15 @@ from replayfloor.core.journal import (
     EndAttempt,
     JournalEntry,
     OperationState,
+    ReleaseLease,
     StartAttempt,
 )
 from replayfloor.core.outcome import Outcome
 from replayfloor.testing.client_faults import Attempt, Crash, CrashPoint, Fate
 from replayfloor.testing.client_world import START_NS, ClientWorld, SimulatedJournal
 
-# The effects of a first call: Now, Entropy, BeginOperation, Now, Emit, Send, Now, EndAttempt, …
-SEND = 5
+# Of a first call: Now, Entropy, Entropy, RecallSupport, BeginOperation, Now, Emit, Send, …
+SEND = 7
 
 
 def _state(world: ClientWorld) -> OperationState:
@@ -329,11 +330,13 @@ def test_another_process_that_closes_the_operation_stops_this_one() -> None:
 
 
 def test_an_attempt_of_another_process_makes_this_ones_knowledge_uncertain() -> None:
-    """It began between our attempts, and nobody knows whether it was executed."""
+    """It began when our lease had run out, and nobody knows whether it was executed."""
 
     class Joined(SimulatedJournal):
         def end_attempt(self, effect: EndAttempt) -> JournalEntry:
-            self.start_attempt(StartAttempt(effect.namespace, effect.operation_id, effect.at_ns))
+            place = (effect.namespace, effect.operation_id)
+            self.release_lease(ReleaseLease(*place, effect.lease_owner))
+            self.start_attempt(StartAttempt(*place, effect.at_ns))
             return super().end_attempt(effect)
 
     world = world_of(*[Attempt(Fate.REFUSED)] * 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TypedDict
 
 import pytest
@@ -62,6 +63,14 @@ def test_a_request_that_differs_in_any_part_is_another(other: Parts) -> None:
 )
 def test_of_the_content_type_only_the_media_type_counts(content_type: bytes) -> None:
     assert fingerprint(**_changed(content_type=content_type)) == fingerprint(**PARTS)
+
+
+def test_a_digest_can_stand_for_a_body() -> None:
+    digests = [hashlib.sha256(body).digest() for body in (b"a", b"b", b"a")]
+    one, other, again = (fingerprint(**_changed(body=digest)) for digest in digests)
+
+    assert one == again
+    assert differing_parts(one, other) == ("body",)
 
 
 def test_the_letter_case_of_the_method_does_not_count() -> None:

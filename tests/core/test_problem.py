@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replayfloor.core import problem
-from replayfloor.core.message import get_all, get_first
+from replayfloor.core.message import Response, get_all, get_first
 from replayfloor.core.problem import Problem, ProblemKind, problem_kind
 
 PROBLEMS = {
@@ -20,7 +20,8 @@ PROBLEMS = {
     ProblemKind.KEY_REUSED: problem.key_reused(("body",)),
     ProblemKind.IN_FLIGHT: problem.in_flight(1),
     ProblemKind.OUTCOME_UNKNOWN: problem.outcome_unknown(60),
-    ProblemKind.ANSWER_NOT_KEPT: problem.answer_not_kept(201),
+    ProblemKind.KEY_EXPIRED: problem.key_expired(86_400),
+    ProblemKind.ANSWER_NOT_KEPT: problem.answer_not_kept(Response(201, (), b"")),
     ProblemKind.BODY_TOO_LARGE: problem.BODY_TOO_LARGE,
     ProblemKind.HANDLER_FAILED: problem.HANDLER_FAILED,
     ProblemKind.STORE_UNAVAILABLE: problem.store_unavailable(2),
@@ -28,6 +29,7 @@ PROBLEMS = {
 STATUSES = {
     ProblemKind.MISSING_KEY: 400,
     ProblemKind.INVALID_KEY: 400,
+    ProblemKind.KEY_EXPIRED: 400,
     ProblemKind.KEY_REUSED: 422,
     ProblemKind.IN_FLIGHT: 409,
     ProblemKind.OUTCOME_UNKNOWN: 409,
@@ -107,7 +109,7 @@ def test_extension_names_are_what_rfc_9457_recommends() -> None:
 
 
 def test_an_answer_that_was_not_kept_tells_its_status() -> None:
-    assert _content(problem.answer_not_kept(204))["original_status"] == 204
+    assert _content(problem.answer_not_kept(Response(204, (), b"")))["original_status"] == 204
 
 
 def test_no_refusal_may_be_cached() -> None:

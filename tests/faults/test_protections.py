@@ -6,6 +6,7 @@ the real database, by replacing a function with the same text minus the protecti
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import anyio
@@ -16,7 +17,7 @@ from contract.subjects import postgres_subject
 from replayfloor.core.claims import ClaimAnswer, Claimed, Finished
 from replayfloor.core.errors import SchemaMissing
 from replayfloor.core.receipt import encode_receipt
-from replayfloor.server.resources import load
+from replayfloor.server.resources import load, migrations
 from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from replayfloor.testing.contract import (
     REQUEST,
@@ -44,14 +45,23 @@ async def subject(postgres_url: str) -> AsyncIterator[ReceiptsSubject]:
         yield subject
 
 
-def replace_function(url: str, file: str, *changes: tuple[str, str]) -> None:
-    """Put a function of the schema back with some of its text changed."""
-    text: str = load(f"sql/postgres/{file}")
+def replace_function(url: str, statement: str, *changes: tuple[str, str]) -> None:
+    """Put the function that a statement calls back with some of its text changed."""
+    text = definition_of(statement)
     for old, new in (("create function", "create or replace function"), *changes):
-        assert text.count(old) == 1, f"{file} no longer holds {old!r}"
+        assert text.count(old) == 1, f"{statement}: its function no longer holds {old!r}"
         text = text.replace(old, new)
     with psycopg.connect(url) as database:
         database.execute(text.encode())
+
+
+def definition_of(statement: str) -> str:
+    """Return the migration that makes the function which a statement calls."""
+    call = re.search(r"replayfloor\.\w+\(", load(f"sql/postgres/{statement}.sql"))
+    assert call is not None
+    texts: list[str] = [load(f"sql/postgres/{name}") for name in migrations()]
+    (found,) = [text for text in texts if f"create function {call[0]}" in text]
+    return found
 
 
 async def claim_behind_a_finish_under_way(url: str, store: AsyncPostgresReceipts) -> ClaimAnswer:
@@ -99,7 +109,7 @@ async def test_with_the_look_before_the_insert_a_finished_key_is_claimed_again(
 ) -> None:
     assert isinstance(subject.receipts, AsyncPostgresReceipts)
     replace_function(
-        postgres_url, "0003_claim_v1.sql", (LOOK, ""), (INSERT, LOOK + INSERT),
+        postgres_url, "claim", (LOOK, ""), (INSERT, LOOK + INSERT),
         ("        if found then\n            if found then", "        if found then\n"
          "            if response is not null then"),
     )  # fmt: skip
@@ -113,13 +123,12 @@ async def test_under_a_single_snapshot_a_claim_is_refused(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
     await subject.receipts.open()
+    a = new_id().hex()
+    values = {"id": a, "fingerprint": a, "fence": a, "lease_ms": 1000, "takeover": False}
     with psycopg.connect(postgres_url) as database:
         database.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         with pytest.raises(psycopg.errors.InvalidTransactionState, match="READ COMMITTED"):
-            database.execute(
-                "select replayfloor.claim_v1(%(a)s, %(a)s, %(a)s, 1000, false)",
-                {"a": new_id().hex()},
-            )
+            database.execute(load("sql/postgres/claim.sql"), values)
 
 
 async def test_without_the_unique_index_the_store_does_not_open(
@@ -149,7 +158,7 @@ async def test_without_index_and_conflict_target_several_claim_one_key(
     for store in (subject.receipts, subject.other):
         await store.open()
     replace_function(
-        postgres_url, "0003_claim_v1.sql", ("on conflict (id) do nothing", "on conflict do nothing")
+        postgres_url, "claim", ("on conflict (id) do nothing", "on conflict do nothing")
     )
     with psycopg.connect(postgres_url) as database:
         database.execute("drop index replayfloor.claims_id")
@@ -163,7 +172,7 @@ async def test_without_the_fence_a_stale_owner_finishes_and_its_effect_stays(
 ) -> None:
     replace_function(
         postgres_url,
-        "0004_finish_v1.sql",
+        "finish",
         ("where id = p_id and fence = p_fence", "where id = p_id"),
     )
     contract = ReceiptsContract()
@@ -178,7 +187,7 @@ async def test_without_the_lease_a_live_claim_is_taken_over(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
     replace_function(
-        postgres_url, "0003_claim_v1.sql",
+        postgres_url, "claim",
         ("elsif age_ms > 0 then", "elsif false then"),
         (" and c.lease_until <= v_now;", ";"),
     )  # fmt: skip

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.anyio
 
 SIMULTANEOUS = 32
 ROUNDS = 50
+ROUNDS_OF_THREADS = 10
 POST_S = 30.0
 
 
@@ -59,11 +60,12 @@ async def run_rounds(stack: Stack, path: str, rounds: int, count: int) -> None:
             assert stack.rows(payment) == 1
 
 
+@pytest.mark.parametrize(("side", "rounds"), [("asgi", ROUNDS), ("wsgi", ROUNDS_OF_THREADS)])
 @pytest.mark.parametrize("path", ["/atomic", "/external"])
 async def test_of_32_simultaneous_requests_over_two_workers_one_executes(
-    postgres_stack: Stack, path: str
+    postgres_stack: Stack, path: str, rounds: int
 ) -> None:
-    await run_rounds(postgres_stack, path, ROUNDS, SIMULTANEOUS)
+    await run_rounds(postgres_stack, path, rounds, SIMULTANEOUS)
 
 
 @pytest.mark.parametrize("path", ["/atomic", "/external"])

@@ -19,8 +19,21 @@ CREATED: tuple[tuple[bytes, bytes], ...] = (
 )
 
 
+class Killed(BaseException):
+    """What stops a handler from outside, as a cancellation or a signal does."""
+
+
 async def nothing() -> None:
     """Let the handler go on."""
+
+
+def raising(error: BaseException) -> Hook:
+    """Return a hook that raises."""
+
+    async def hook() -> None:
+        raise error
+
+    return hook
 
 
 @dataclass

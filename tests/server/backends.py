@@ -1,54 +1,53 @@
-"""The stores that the middleware is tested on, and the ledger that its effects are counted in."""
+"""What the middlewares are tested on: their stores, and the ledger that effects are counted in."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import timedelta
+from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, TypeAlias, TypeVar, Unpack, cast
 
 import anyio
 import psycopg
+from anyio import to_thread
 from starlette.types import ASGIApp, Scope
 
-from replayfloor.server import (
-    AsyncActiveClaim,
-    AsyncLock,
+from replayfloor.server import AsyncActiveClaim, IdempotencyMiddleware
+from replayfloor.server.locks import AsyncLock, Lock, open_async_lock, open_lock
+from replayfloor.server.options import MiddlewareOptions
+from replayfloor.server.routes import EffectsOption
+from replayfloor.server.stores import (
+    AsyncConnection,
     AsyncReceipts,
-    IdempotencyMiddleware,
-    Route,
-    ServerEvent,
+    Receipts,
+    open_async_receipts,
+    open_receipts,
 )
-from replayfloor.server.locks import open_async_lock
-from replayfloor.server.stores import AsyncConnection, open_async_receipts
+from replayfloor.server.stores.postgres import PostgresReceipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
+from replayfloor.server.wsgi import WSGIIdempotencyMiddleware
+from server.wsgi_app import ClaimView, as_wsgi, scope_of
+from server.wsgi_server import ValidatingServer
 
-EffectsOption = Literal["atomic", "external"]
+__all__ = ["Backend", "EffectsOption", "Ledger", "ProtectOptions", "Side", "claim_of"]
+
+Side = Literal["asgi", "wsgi"]
+AnyReceipts: TypeAlias = AsyncReceipts | Receipts
+AnyLock: TypeAlias = AsyncLock | Lock
+S = TypeVar("S", bound=AnyReceipts | AnyLock)
 
 CLOSE_S = 3.0
 
 
-class MiddlewareOptions(TypedDict, total=False):
-    """The middleware's options, as the tests set them."""
+class ProtectOptions(MiddlewareOptions, total=False):
+    """The middlewares' options; stores are URLs or instances of the backend's own side."""
 
-    receipts: str | AsyncReceipts
-    lock: str | AsyncLock
+    receipts: object
+    lock: object
     principal: Callable[[Scope], str] | None
-    routes: Sequence[Route] | None
-    required: bool
-    effects: EffectsOption
-    methods: Sequence[str]
-    retention: timedelta | float | None
-    lease_s: float
-    wait_for_s: float
-    namespace: str
-    body_bytes_max: int
-    response_bytes_max: int
-    accept_unquoted: bool
-    documentation: str
-    on_event: Callable[[ServerEvent], None] | None
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,11 @@ class Ledger:
 
     def create(self) -> None:
         """Make the table."""
-        self._run("create table ledger (entry text not null)")
+        self.run("create table ledger (entry text not null)")
 
     def write(self, entry: str = "external") -> None:
         """Write a row as another system would: committed at once, whatever becomes of the claim."""
-        self._run(self.insert, (entry,))
+        self.run(self.insert, (entry,))
 
     async def write_in(self, connection: AsyncConnection, entry: str = "atomic") -> None:
         """Write a row in the receipt's transaction."""
@@ -82,9 +81,10 @@ class Ledger:
 
     def rows(self) -> list[str]:
         """Return the committed entries."""
-        return [str(row[0]) for row in self._run("select entry from ledger")]
+        return [str(row[0]) for row in self.run("select entry from ledger")]
 
-    def _run(self, query: str, params: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+    def run(self, query: str, params: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+        """Run a statement on a connection of its own."""
         if self._sqlite is not None:
             with closing(sqlite3.connect(self._sqlite, timeout=10, isolation_level=None)) as db:
                 return db.execute(query, params).fetchall()
@@ -95,56 +95,107 @@ class Ledger:
 
 @dataclass
 class Backend:
-    """One kind of stores. Everything made here is closed after the test."""
+    """One kind of stores under one kind of server. Everything made here is closed after the test.
+
+    Applications are ASGI, and so is what `protect` returns. On the WSGI side both are translated:
+    the middleware is WSGI, and so are the application it calls and the server that calls it.
+    """
 
     name: str
+    side: Side
     receipts_url: str
     lock_url: str
     ledger: Ledger
-    _made: list[AsyncReceipts | AsyncLock] = field(default_factory=list)
+    _made: list[AnyReceipts | AnyLock] = field(default_factory=list)
 
     @property
     def is_postgres(self) -> bool:
-        """Say which of the two it is."""
+        """Say which of the two databases it is."""
         return self.name == "postgres"
 
-    def receipts(self) -> AsyncReceipts:
+    @property
+    def is_wsgi(self) -> bool:
+        """Say which of the two middlewares it is."""
+        return self.side == "wsgi"
+
+    def receipts(self) -> AnyReceipts:
         """Return another store on the same data, as another worker would have."""
-        made = open_async_receipts(self.receipts_url)
-        self._made.append(made)
-        return made
+        url = self.receipts_url
+        return self._closing(open_receipts(url) if self.is_wsgi else open_async_receipts(url))
 
-    def lock(self) -> AsyncLock:
+    def postgres_receipts(
+        self, *, operation_s: float, handler_connections: int = 10
+    ) -> AnyReceipts:
+        """Return another store that loses patience sooner, or has few connections."""
+        made = (PostgresReceipts if self.is_wsgi else AsyncPostgresReceipts)(
+            self.receipts_url, operation_s=operation_s, handler_connections=handler_connections
+        )
+        return self._closing(made)
+
+    def lock(self) -> AnyLock:
         """Return another lock on the same data; a local one knows nothing of the others."""
-        made = open_async_lock(self.lock_url)
+        url = self.lock_url
+        return self._closing(open_lock(url) if self.is_wsgi else open_async_lock(url))
+
+    def _closing(self, made: S) -> S:
         self._made.append(made)
         return made
 
-    def protect(self, app: ASGIApp, **options: Unpack[MiddlewareOptions]) -> IdempotencyMiddleware:
+    def bare(self, app: ASGIApp) -> ASGIApp:
+        """Return the application as this side's server serves it, without any middleware."""
+        return ValidatingServer(as_wsgi(app)) if self.is_wsgi else app
+
+    def protect(self, app: ASGIApp, **options: Unpack[ProtectOptions]) -> ASGIApp:
         """Return one worker: a middleware with stores of its own unless the options bring them."""
         options.setdefault("receipts", self.receipts())
         options.setdefault("lock", self.lock())
         options.setdefault("principal", None)
-        return IdempotencyMiddleware(app, **options)
+        make = cast("Callable[..., ASGIApp]", self._wsgi if self.is_wsgi else IdempotencyMiddleware)
+        return make(app, **options)
+
+    def _wsgi(self, app: ASGIApp, **options: object) -> ASGIApp:
+        principal = cast("Callable[[Scope], str] | None", options.pop("principal"))
+        of_environ = None if principal is None else lambda environ: principal(scope_of(environ))
+        make = cast("Callable[..., WSGIIdempotencyMiddleware]", WSGIIdempotencyMiddleware)
+        return ValidatingServer(make(as_wsgi(app), principal=of_environ, **options))
 
     async def close(self) -> None:
         """Close what was made; a store that a test broke must not hold up the others."""
         made, self._made = self._made, []
         for each in made:
             with anyio.move_on_after(CLOSE_S):
-                await each.close()
+                await close_any(each)
+
+
+async def close_any(store: AnyReceipts | AnyLock) -> None:
+    """Close a store of either side; one that hangs is left to its thread."""
+    if iscoroutinefunction(store.close):
+        await store.close()
+    else:
+        await to_thread.run_sync(store.close, abandon_on_cancel=True)
 
 
 def claim_of(scope: Scope) -> AsyncActiveClaim:
     """Return what the handler finds at `request.state.idempotency`."""
     claim = scope["state"]["idempotency"]
-    assert isinstance(claim, AsyncActiveClaim)
-    return claim
+    assert isinstance(claim, AsyncActiveClaim | ClaimView)
+    return cast("AsyncActiveClaim", claim)
 
 
 def sqlite_url(path: Path) -> str:
     """Return the URL of a file in the spelling of the option."""
     return f"sqlite:///{path}"
+
+
+def empty(url: str) -> None:
+    """Empty a database that tests use in turn; whom an earlier one left connected is thrown out."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        for table in ("ledger", "replayfloor.claims", "replayfloor.receipts"):
+            connection.execute(f"delete from {table}".encode())
 
 
 async def no_connection_is_left(url: str) -> None:

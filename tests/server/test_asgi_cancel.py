@@ -6,11 +6,10 @@ import anyio
 import pytest
 
 from replayfloor.core.problem import ProblemKind
-from replayfloor.server import IdempotencyMiddleware
 from server.apps import Gate, LedgerApp
 from server.backends import Backend, EffectsOption
 from server.cancelling import CANCELLERS, Canceller
-from server.doubles import Watched, WatchedLock, WatchedReceipts
+from server.doubles import Watched, watched_lock, watched_receipts
 from server.wire import Answer, Request, send
 
 pytestmark = pytest.mark.anyio
@@ -25,12 +24,12 @@ REPLAY = (201, None, True)
 class Scene:
     """A worker whose stores and handler can be held up, to be cancelled there."""
 
-    def __init__(self, backend: Backend, effects: EffectsOption, lease_s: float = 30.0) -> None:
-        self.backend, self.gate = backend, Gate()
-        self.inner = LedgerApp(backend, effects)
-        self.receipts = WatchedReceipts(backend.receipts())
-        self.lock = WatchedLock(backend.lock())
-        self.app: IdempotencyMiddleware = backend.protect(
+    def __init__(self, asgi: Backend, effects: EffectsOption, lease_s: float = 30.0) -> None:
+        self.backend, self.gate = asgi, Gate()
+        self.inner = LedgerApp(asgi, effects)
+        self.receipts = watched_receipts(asgi.receipts())
+        self.lock = watched_lock(asgi.lock())
+        self.app = asgi.protect(
             self.inner, effects=effects, receipts=self.receipts, lock=self.lock, lease_s=lease_s
         )
 
@@ -59,23 +58,23 @@ class Scene:
 @every_way
 @pytest.mark.parametrize("place", ["before", "after"])
 async def test_an_atomic_handler_that_is_cancelled_is_rolled_back_and_free(
-    backend: Backend, cancel: Canceller, place: str
+    asgi: Backend, cancel: Canceller, place: str
 ) -> None:
-    scene = Scene(backend, "atomic")
+    scene = Scene(asgi, "atomic")
     setattr(scene.inner, place, scene.gate)
 
     await scene.cancel(cancel)
 
-    assert backend.ledger.rows() == []
+    assert asgi.ledger.rows() == []
     assert (await scene.retry()).brief == FRESH
     assert scene.rows == 1
 
 
 @every_way
 async def test_an_external_handler_that_is_cancelled_is_unknown_and_never_runs_again(
-    backend: Backend, cancel: Canceller
+    asgi: Backend, cancel: Canceller
 ) -> None:
-    scene = Scene(backend, "external", lease_s=0.3)
+    scene = Scene(asgi, "external", lease_s=0.3)
     scene.inner.after = scene.gate
 
     await scene.cancel(cancel)
@@ -92,14 +91,14 @@ async def test_an_external_handler_that_is_cancelled_is_unknown_and_never_runs_a
 @both_effects
 @both_sides
 async def test_a_request_cancelled_while_it_claims_leaves_the_key_free(
-    backend: Backend, cancel: Canceller, effects: EffectsOption, side: str
+    asgi: Backend, cancel: Canceller, effects: EffectsOption, side: str
 ) -> None:
-    scene = Scene(backend, effects)
+    scene = Scene(asgi, effects)
     scene.hold(scene.receipts, side, "claim")
 
     await scene.cancel(cancel)
 
-    assert backend.ledger.rows() == []
+    assert asgi.ledger.rows() == []
     assert (await scene.retry()).brief == FRESH
     assert scene.rows == 1
 
@@ -107,9 +106,9 @@ async def test_a_request_cancelled_while_it_claims_leaves_the_key_free(
 @every_way
 @both_sides
 async def test_a_request_cancelled_while_it_takes_the_lock_leaves_the_key_free(
-    backend: Backend, cancel: Canceller, side: str
+    asgi: Backend, cancel: Canceller, side: str
 ) -> None:
-    scene = Scene(backend, "external")
+    scene = Scene(asgi, "external")
     scene.hold(scene.lock, side, "acquire")
 
     await scene.cancel(cancel)
@@ -121,9 +120,9 @@ async def test_a_request_cancelled_while_it_takes_the_lock_leaves_the_key_free(
 @every_way
 @both_sides
 async def test_a_request_cancelled_while_it_begins_leaves_the_key_free(
-    backend: Backend, cancel: Canceller, side: str
+    asgi: Backend, cancel: Canceller, side: str
 ) -> None:
-    scene = Scene(backend, "atomic")
+    scene = Scene(asgi, "atomic")
     scene.hold(scene.receipts, side, "begin")
 
     await scene.cancel(cancel)
@@ -135,9 +134,9 @@ async def test_a_request_cancelled_while_it_begins_leaves_the_key_free(
 @every_way
 @both_sides
 async def test_an_external_effect_is_recorded_although_its_settlement_is_cancelled(
-    backend: Backend, cancel: Canceller, side: str
+    asgi: Backend, cancel: Canceller, side: str
 ) -> None:
-    scene = Scene(backend, "external")
+    scene = Scene(asgi, "external")
     scene.hold(scene.receipts, side, "finish")
 
     await scene.cancel(cancel)
@@ -148,23 +147,23 @@ async def test_an_external_effect_is_recorded_although_its_settlement_is_cancell
 
 @every_way
 async def test_an_atomic_commit_that_is_cancelled_before_it_began_is_rolled_back_and_free(
-    backend: Backend, cancel: Canceller
+    asgi: Backend, cancel: Canceller
 ) -> None:
-    scene = Scene(backend, "atomic")
+    scene = Scene(asgi, "atomic")
     scene.hold(scene.receipts, "before", "commit")
 
     await scene.cancel(cancel)
 
-    assert backend.ledger.rows() == []
+    assert asgi.ledger.rows() == []
     assert (await scene.retry()).brief == FRESH
     assert scene.rows == 1
 
 
 @every_way
 async def test_an_atomic_commit_that_is_cancelled_after_it_was_done_is_replayed(
-    backend: Backend, cancel: Canceller
+    asgi: Backend, cancel: Canceller
 ) -> None:
-    scene = Scene(backend, "atomic")
+    scene = Scene(asgi, "atomic")
     scene.hold(scene.receipts, "after", "commit")
 
     await scene.cancel(cancel)
@@ -176,9 +175,9 @@ async def test_an_atomic_commit_that_is_cancelled_after_it_was_done_is_replayed(
 @every_way
 @both_effects
 async def test_a_finished_key_is_replayed_although_giving_the_lock_back_was_cancelled(
-    backend: Backend, cancel: Canceller, effects: EffectsOption
+    asgi: Backend, cancel: Canceller, effects: EffectsOption
 ) -> None:
-    scene = Scene(backend, effects)
+    scene = Scene(asgi, effects)
     scene.hold(scene.lock, "before", "release")
 
     await scene.cancel(cancel)
@@ -191,10 +190,10 @@ async def test_a_finished_key_is_replayed_although_giving_the_lock_back_was_canc
 @both_effects
 @both_sides
 async def test_a_key_that_an_answer_frees_is_free_although_the_settlement_is_cancelled(
-    backend: Backend, cancel: Canceller, effects: EffectsOption, side: str
+    asgi: Backend, cancel: Canceller, effects: EffectsOption, side: str
 ) -> None:
     """The handler said 429: nothing was executed, so nothing may be left "unknown"."""
-    scene = Scene(backend, effects)
+    scene = Scene(asgi, effects)
     scene.inner.status = 429
     scene.hold(scene.receipts, side, "abandon")
 
@@ -207,24 +206,24 @@ async def test_a_key_that_an_answer_frees_is_free_although_the_settlement_is_can
 @every_way
 @both_sides
 async def test_an_atomic_rollback_that_is_cancelled_leaves_the_key_free(
-    backend: Backend, cancel: Canceller, side: str
+    asgi: Backend, cancel: Canceller, side: str
 ) -> None:
-    scene = Scene(backend, "atomic")
+    scene = Scene(asgi, "atomic")
     scene.inner.status = 500
     scene.hold(scene.receipts, side, "rollback")
 
     await scene.cancel(cancel)
     scene.inner.status = 201
 
-    assert backend.ledger.rows() == []
+    assert asgi.ledger.rows() == []
     assert (await scene.retry()).brief == FRESH
     assert scene.rows == 1
 
 
-async def test_a_duplicate_cancelled_while_it_waits_disturbs_nobody(backend: Backend) -> None:
-    scene = Scene(backend, "external")
+async def test_a_duplicate_cancelled_while_it_waits_disturbs_nobody(asgi: Backend) -> None:
+    scene = Scene(asgi, "external")
     scene.inner.after = scene.gate
-    waiter = backend.protect(scene.inner, wait_for_s=10.0)
+    waiter = asgi.protect(scene.inner, wait_for_s=10.0)
     answers: list[Answer] = []
 
     async with anyio.create_task_group() as group:

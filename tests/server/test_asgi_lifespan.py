@@ -15,7 +15,7 @@ from replayfloor.core.problem import ProblemKind
 from replayfloor.server.stores import open_async_receipts
 from server.apps import LedgerApp
 from server.backends import Backend, no_connection_is_left, sqlite_url
-from server.doubles import WatchedLock, WatchedReceipts
+from server.doubles import watched_lock, watched_receipts
 from server.wire import send
 
 pytestmark = pytest.mark.anyio
@@ -74,10 +74,10 @@ class Server:
 
 
 async def test_the_application_is_started_and_stopped_and_its_state_is_the_servers(
-    backend: Backend,
+    asgi: Backend,
 ) -> None:
-    life = Life(LedgerApp(backend))
-    server = Server(backend.protect(life))
+    life = Life(LedgerApp(asgi))
+    server = Server(asgi.protect(life))
 
     await server.live()
 
@@ -87,10 +87,10 @@ async def test_the_application_is_started_and_stopped_and_its_state_is_the_serve
 
 
 async def test_the_stores_are_open_while_the_application_lives_and_closed_afterwards(
-    backend: Backend,
+    asgi: Backend,
 ) -> None:
-    receipts, lock = WatchedReceipts(backend.receipts()), WatchedLock(backend.lock())
-    app = backend.protect(Life(LedgerApp(backend)), receipts=receipts, lock=lock)
+    receipts, lock = watched_receipts(asgi.receipts()), watched_lock(asgi.lock())
+    app = asgi.protect(Life(LedgerApp(asgi)), receipts=receipts, lock=lock)
     seen: list[list[str]] = []
 
     await Server(app).live(lambda: seen.append([*receipts.calls, *lock.calls]))
@@ -99,19 +99,19 @@ async def test_the_stores_are_open_while_the_application_lives_and_closed_afterw
     assert (receipts.calls, lock.calls) == (["open", "close"], ["close"])
 
 
-async def test_a_closed_postgres_store_leaves_no_connection_behind(postgres: Backend) -> None:
-    app = postgres.protect(Life(LedgerApp(postgres, "atomic")), effects="atomic")
+async def test_a_closed_postgres_store_leaves_no_connection_behind(asgi_postgres: Backend) -> None:
+    app = asgi_postgres.protect(Life(LedgerApp(asgi_postgres, "atomic")), effects="atomic")
 
     await Server(app).live(lambda: send(app))
 
-    await no_connection_is_left(postgres.receipts_url)
-    assert postgres.ledger.rows() == ["atomic"]
+    await no_connection_is_left(asgi_postgres.receipts_url)
+    assert asgi_postgres.ledger.rows() == ["atomic"]
 
 
-async def test_the_stores_are_closed_if_the_application_refuses_to_start(backend: Backend) -> None:
-    receipts, lock = WatchedReceipts(backend.receipts()), WatchedLock(backend.lock())
-    life = Life(LedgerApp(backend), starts="lifespan.startup.failed")
-    server = Server(backend.protect(life, receipts=receipts, lock=lock))
+async def test_the_stores_are_closed_if_the_application_refuses_to_start(asgi: Backend) -> None:
+    receipts, lock = watched_receipts(asgi.receipts()), watched_lock(asgi.lock())
+    life = Life(LedgerApp(asgi), starts="lifespan.startup.failed")
+    server = Server(asgi.protect(life, receipts=receipts, lock=lock))
 
     await server.live()
 
@@ -119,25 +119,25 @@ async def test_the_stores_are_closed_if_the_application_refuses_to_start(backend
     assert (receipts.calls, lock.calls) == (["open", "close"], ["close"])
 
 
-async def test_the_stores_are_closed_if_the_application_has_no_lifespan(backend: Backend) -> None:
+async def test_the_stores_are_closed_if_the_application_has_no_lifespan(asgi: Backend) -> None:
     """It raises, the server goes on without lifespan events, and nobody would close them later."""
 
     async def bare(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
 
-    receipts, lock = WatchedReceipts(backend.receipts()), WatchedLock(backend.lock())
+    receipts, lock = watched_receipts(asgi.receipts()), watched_lock(asgi.lock())
 
     with pytest.raises(AssertionError):
-        await Server(backend.protect(bare, receipts=receipts, lock=lock)).live()
+        await Server(asgi.protect(bare, receipts=receipts, lock=lock)).live()
 
     assert (receipts.calls, lock.calls) == (["open", "close"], ["close"])
 
 
 async def test_a_missing_schema_fails_the_start_with_the_command_that_mends_it(
-    sqlite: Backend, postgres_url: str
+    asgi_sqlite: Backend, postgres_url: str
 ) -> None:
-    life = Life(LedgerApp(sqlite))
-    server = Server(sqlite.protect(life, receipts=postgres_url))
+    life = Life(LedgerApp(asgi_sqlite))
+    server = Server(asgi_sqlite.protect(life, receipts=postgres_url))
 
     await server.live()
 
@@ -148,18 +148,18 @@ async def test_a_missing_schema_fails_the_start_with_the_command_that_mends_it(
 
 
 async def test_a_store_that_cannot_be_reached_at_the_start_refuses_requests_and_recovers(
-    backend: Backend, tmp_path: Path
+    asgi: Backend, tmp_path: Path
 ) -> None:
     away = tmp_path / "away"
     # Nobody listens on port 1; the folder of the file does not exist yet.
-    url = "postgresql://u@127.0.0.1:1/d" if backend.is_postgres else sqlite_url(away / "r.db")
-    life = Life(LedgerApp(backend))
-    app = backend.protect(life, receipts=url)
+    url = "postgresql://u@127.0.0.1:1/d" if asgi.is_postgres else sqlite_url(away / "r.db")
+    life = Life(LedgerApp(asgi))
+    app = asgi.protect(life, receipts=url)
     answers: list[object] = []
 
     async def ask() -> None:
         answers.append((await send(app)).brief)
-        if not backend.is_postgres:
+        if not asgi.is_postgres:
             away.mkdir()
             answers.append((await send(app)).brief)
 
@@ -168,30 +168,30 @@ async def test_a_store_that_cannot_be_reached_at_the_start_refuses_requests_and_
 
     assert server.types == COMPLETE
     assert answers[0] == (503, ProblemKind.STORE_UNAVAILABLE, False)
-    assert answers[1:] == ([] if backend.is_postgres else [(201, None, False)])
-    assert len(backend.ledger.rows()) == len(answers) - 1
+    assert answers[1:] == ([] if asgi.is_postgres else [(201, None, False)])
+    assert len(asgi.ledger.rows()) == len(answers) - 1
 
 
 async def test_a_store_that_refuses_to_be_used_fails_the_start(
-    postgres: Backend, tmp_path: Path
+    asgi_postgres: Backend, tmp_path: Path
 ) -> None:
     """An exception would tell the server "no lifespan": it would serve an application that was
     never started."""
-    with psycopg.connect(postgres.receipts_url, autocommit=True) as connection:
+    with psycopg.connect(asgi_postgres.receipts_url, autocommit=True) as connection:
         connection.execute("create role visitor login")
-    visitor = postgres.receipts_url.replace("postgres@", "visitor@")
+    visitor = asgi_postgres.receipts_url.replace("postgres@", "visitor@")
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"this is no database" * 100)
 
     try:
         for url in (visitor, sqlite_url(broken)):
-            life = Life(LedgerApp(postgres))
-            server = Server(postgres.protect(life, receipts=url))
+            life = Life(LedgerApp(asgi_postgres))
+            server = Server(asgi_postgres.protect(life, receipts=url))
             await server.live()
             assert server.types == ["lifespan.startup.failed"], url
             assert life.log == []
     finally:
-        with psycopg.connect(postgres.receipts_url, autocommit=True) as connection:
+        with psycopg.connect(asgi_postgres.receipts_url, autocommit=True) as connection:
             connection.execute("drop role visitor")
 
 
@@ -205,7 +205,7 @@ async def test_sqlite_makes_its_own_file(tmp_path: Path) -> None:
     assert (tmp_path / "new file.db").exists()
 
 
-async def test_without_a_lifespan_the_first_request_opens_the_store(backend: Backend) -> None:
-    app = backend.protect(LedgerApp(backend))
+async def test_without_a_lifespan_the_first_request_opens_the_store(asgi: Backend) -> None:
+    app = asgi.protect(LedgerApp(asgi))
 
     assert [(await send(app)).brief for _ in range(2)] == [(201, None, False), (201, None, True)]

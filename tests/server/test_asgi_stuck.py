@@ -51,13 +51,15 @@ async def _gone(task: asyncio.Task[object]) -> None:
 
 
 async def test_a_first_statement_that_is_cancelled_leaves_no_transaction_open(
-    sqlite: Backend,
+    asgi_sqlite: Backend,
 ) -> None:
     """Another process holds the write lock meanwhile, so `begin` takes its time."""
-    path = Path(sqlite.receipts_url.removeprefix("sqlite:///"))
+    path = Path(asgi_sqlite.receipts_url.removeprefix("sqlite:///"))
     store = AsyncSQLiteReceipts(path, operation_s=1.0)
     gate = Gate()
-    app = sqlite.protect(LedgerApp(sqlite, "atomic", before=gate), effects="atomic", receipts=store)
+    app = asgi_sqlite.protect(
+        LedgerApp(asgi_sqlite, "atomic", before=gate), effects="atomic", receipts=store
+    )
 
     task: asyncio.Task[object] = asyncio.ensure_future(send(app))
     await gate.entered.wait()
@@ -71,19 +73,19 @@ async def test_a_first_statement_that_is_cancelled_leaves_no_transaction_open(
 
     assert (await send(app, OTHER)).brief == FRESH
     assert (await send(app)).brief == FRESH
-    assert sqlite.ledger.rows() == ["atomic", "atomic"]
+    assert asgi_sqlite.ledger.rows() == ["atomic", "atomic"]
     await store.close()
 
 
 @pytest.mark.parametrize("cancels", [1, 2])
 async def test_a_rollback_that_is_cancelled_gives_the_turn_back(
-    sqlite: Backend, cancels: int
+    asgi_sqlite: Backend, cancels: int
 ) -> None:
-    path = Path(sqlite.receipts_url.removeprefix("sqlite:///"))
+    path = Path(asgi_sqlite.receipts_url.removeprefix("sqlite:///"))
     store = AsyncSQLiteReceipts(path, operation_s=1.0)
     gate = Gate()
-    inner = LedgerApp(sqlite, "atomic", status=500, after=gate)
-    app = sqlite.protect(inner, effects="atomic", receipts=store, lease_s=0.1)
+    inner = LedgerApp(asgi_sqlite, "atomic", status=500, after=gate)
+    app = asgi_sqlite.protect(inner, effects="atomic", receipts=store, lease_s=0.1)
 
     with every_thread_busy() as free:
         task: asyncio.Task[object] = asyncio.ensure_future(send(app))
@@ -102,18 +104,20 @@ async def test_a_rollback_that_is_cancelled_gives_the_turn_back(
     assert (await send(app, OTHER)).brief == FRESH
     await anyio.sleep(0.1)
     assert (await send(app)).brief == FRESH
-    assert sqlite.ledger.rows() == ["atomic", "atomic"]
+    assert asgi_sqlite.ledger.rows() == ["atomic", "atomic"]
     with anyio.fail_after(5):
         await store.close()
 
 
 async def test_a_rollback_in_postgres_that_is_cancelled_gives_the_connection_back(
-    postgres: Backend, postgres_server: Postgres
+    asgi_postgres: Backend, postgres_server: Postgres
 ) -> None:
-    store = AsyncPostgresReceipts(postgres.receipts_url, handler_connections=1, operation_s=2.0)
+    store = AsyncPostgresReceipts(
+        asgi_postgres.receipts_url, handler_connections=1, operation_s=2.0
+    )
     gate = Gate()
-    inner = LedgerApp(postgres, "atomic", status=500, after=gate)
-    app = postgres.protect(inner, effects="atomic", receipts=store, lease_s=0.1)
+    inner = LedgerApp(asgi_postgres, "atomic", status=500, after=gate)
+    app = asgi_postgres.protect(inner, effects="atomic", receipts=store, lease_s=0.1)
 
     task: asyncio.Task[object] = asyncio.ensure_future(send(app))
     await gate.entered.wait()
@@ -126,17 +130,22 @@ async def test_a_rollback_in_postgres_that_is_cancelled_gives_the_connection_bac
     inner.status = 201
 
     assert (await send(app, OTHER)).brief == FRESH
-    assert postgres.ledger.rows() == ["atomic"]
+    assert asgi_postgres.ledger.rows() == ["atomic"]
     await store.close()
 
 
 async def test_a_commit_in_postgres_that_is_cancelled_gives_the_connection_back(
-    postgres: Backend, postgres_server: Postgres
+    asgi_postgres: Backend, postgres_server: Postgres
 ) -> None:
-    store = AsyncPostgresReceipts(postgres.receipts_url, handler_connections=1, operation_s=2.0)
+    store = AsyncPostgresReceipts(
+        asgi_postgres.receipts_url, handler_connections=1, operation_s=2.0
+    )
     gate = Gate()
-    app = postgres.protect(
-        LedgerApp(postgres, "atomic", after=gate), effects="atomic", receipts=store, lease_s=0.1
+    app = asgi_postgres.protect(
+        LedgerApp(asgi_postgres, "atomic", after=gate),
+        effects="atomic",
+        receipts=store,
+        lease_s=0.1,
     )
 
     task: asyncio.Task[object] = asyncio.ensure_future(send(app))
@@ -151,7 +160,7 @@ async def test_a_commit_in_postgres_that_is_cancelled_gives_the_connection_back(
     assert (await send(app, OTHER)).brief == FRESH
     await anyio.sleep(0.2)
     again = await send(app)
-    assert (again.status, len(postgres.ledger.rows())) == (201, 2)
+    assert (again.status, len(asgi_postgres.ledger.rows())) == (201, 2)
     await store.close()
 
 

@@ -27,6 +27,20 @@ from (select tstzrange(
       where i.inhparent = 'replayfloor.receipts'::regclass) as partitions (bounds)
 """
 
+DROP_PARTITIONS = """
+do $$
+declare v_name text;
+begin
+    for v_name in
+        select c.relname from pg_inherits as i join pg_class as c on c.oid = i.inhrelid
+        where i.inhparent = 'replayfloor.receipts'::regclass
+          and to_timestamp(substr(c.relname, 10), 'YYYYMMDD_HH24MI') - now() between {bounds}
+    loop
+        execute format('drop table replayfloor.%I', v_name);
+    end loop;
+end $$
+"""
+
 
 def run(*arguments: str) -> tuple[int, str]:
     """Return the exit status of a command, and all that it printed."""
@@ -155,3 +169,98 @@ async def test_a_receipt_that_would_have_no_partition_is_refused_at_the_start(
 
     with pytest.raises(SchemaMissing, match="no partition for today"):
         await _open_with_partitions_until(postgres_url, timedelta(days=-8), caplog)
+
+
+# -- replayfloor migrate --check ----------------------------------------------------------------
+
+
+def test_a_check_of_a_database_without_schema_names_it_and_changes_nothing(
+    postgres_url: str,
+) -> None:
+    status, text = run("migrate", "--check", postgres_url)
+
+    assert status == 1
+    assert "no replayfloor schema" in text
+    with psycopg.connect(postgres_url) as database:
+        assert database.execute("select to_regnamespace('replayfloor')").fetchone() == (None,)
+
+
+def test_a_check_after_a_migration_finds_nothing(postgres_url: str) -> None:
+    migrate(postgres_url)
+
+    status, text = run("migrate", "--check", postgres_url)
+
+    assert (status, text) == (0, "Nothing is to be done.")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "said"),
+    [
+        (
+            "delete from replayfloor.migrations where name like '0004%' or name like '0006%'",
+            "not applied yet: 0004_finish_v1.sql, 0006_renew_v1.sql",
+        ),
+        ("drop index replayfloor.claims_id", "the unique index replayfloor.claims_id is gone"),
+        (
+            "drop index replayfloor.claims_id; create index claims_id on replayfloor.claims (id)",
+            "the unique index replayfloor.claims_id is gone",
+        ),
+        (DROP_PARTITIONS.format(bounds="'-14 days' and '0 days'"), "no partition for today"),
+        (DROP_PARTITIONS.format(bounds="'10 days' and '30 days'"), "partitions of receipts end in"),
+    ],
+    ids=["migrations", "index", "index-not-unique", "gap-today", "gap-soon"],
+)
+def test_a_check_names_what_lacks(postgres_url: str, break_it: str, said: str) -> None:
+    migrate(postgres_url)
+    with psycopg.connect(postgres_url) as database:
+        database.execute(break_it.encode())
+
+    status, text = run("migrate", "--check", postgres_url)
+
+    assert status == 1
+    assert said in text
+    assert "Nothing" not in text
+
+
+def test_a_server_version_that_was_not_tested_is_only_warned_of(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(postgres_url)
+    monkeypatch.setattr("replayfloor.server.stores.migrate.VERSIONS_TESTED", range(3, 5))
+
+    status, text = run("migrate", "--check", postgres_url)
+
+    assert status == 0
+    assert "not among the versions tested, 3 to 4" in text
+
+
+def test_a_check_fails_on_a_database_that_is_not_there() -> None:
+    status, text = run("migrate", "--check", NOBODY)
+
+    assert status == 1
+    assert "Not checked" in text
+
+
+def test_neither_command_repeats_a_password() -> None:
+    for arguments in (("migrate",), ("migrate", "--check")):
+        status, text = run(*arguments, "postgresql://u:s3cr3t%zz@h/d")
+        assert status == 1
+        assert "s3cr3t" not in text
+
+
+def test_a_migration_does_not_hold_requests_up_for_long(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs a lock that no request can share, and requests queue behind whoever waits for it."""
+    migrate(postgres_url)
+    monkeypatch.setattr("replayfloor.server.stores.migrate.LOCK_MS", 100)
+    with psycopg.connect(postgres_url) as database:
+        database.execute(DROP_PARTITIONS.format(bounds="'10 days' and '30 days'").encode())
+        database.commit()
+        database.execute("select from replayfloor.receipts")
+
+        status, text = run("migrate", postgres_url)
+
+    assert status == 1
+    assert "nothing was changed" in text
+    assert run("migrate", postgres_url)[0] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replayfloor.core.errors import ConfigurationError
@@ -10,6 +12,7 @@ from replayfloor.server.policy import (
     Disposition,
     Effects,
     Options,
+    Outage,
     ambiguous_disposition,
     disposition,
 )
@@ -52,6 +55,8 @@ def test_every_other_2xx_3xx_and_4xx_is_always_stored(options: Options) -> None:
         (Effects.ATOMIC, Ambiguous.RELEASE, FREE),
         (Effects.EXTERNAL, Ambiguous.STORE, STORE),
         (Effects.EXTERNAL, Ambiguous.RELEASE, FREE),
+        (Effects.REPEATABLE, Ambiguous.STORE, STORE),
+        (Effects.REPEATABLE, Ambiguous.RELEASE, FREE),
     ],
 )
 def test_a_failure_is_freed_where_it_was_rolled_back_or_the_route_says_so(
@@ -61,6 +66,35 @@ def test_a_failure_is_freed_where_it_was_rolled_back_or_the_route_says_so(
 
     assert _dispositions(AMBIGUOUS, options) == {expected}
     assert ambiguous_disposition(options) is expected
+
+
+@every_option
+def test_a_route_can_move_single_statuses_and_moves_no_others(options: Options) -> None:
+    moved = replace(options, store=frozenset({429, 500}), free=frozenset({404, 502}))
+
+    assert _dispositions({429, 500}, moved) == {STORE}
+    assert _dispositions({404, 502}, moved) == {FREE}
+    for status in set(range(200, 600)) - {429, 500, 404, 502}:
+        assert disposition(status, moved) is disposition(status, options)
+
+
+@pytest.mark.parametrize(
+    ("effects", "takes_over"),
+    [(Effects.ATOMIC, True), (Effects.EXTERNAL, False), (Effects.REPEATABLE, True)],
+)
+def test_only_what_may_have_had_an_effect_is_not_executed_again(
+    effects: Effects, takes_over: bool
+) -> None:
+    assert Options(effects=effects).takes_over is takes_over
+
+
+@pytest.mark.parametrize("effects", Effects)
+def test_without_receipts_nothing_is_executed_unless_the_route_says_so_and_is_not_atomic(
+    effects: Effects,
+) -> None:
+    assert not Options(effects=effects).executes_openly
+    openly = Options(effects=effects, on_outage=Outage.EXECUTE).executes_openly
+    assert openly is (effects is not Effects.ATOMIC)
 
 
 @pytest.mark.parametrize("lease_ms", [0, -1])
@@ -81,3 +115,8 @@ def test_the_defaults_are_the_careful_ones() -> None:
 
     assert (options.effects, options.ambiguous) == (Effects.EXTERNAL, Ambiguous.STORE)
     assert (options.required, options.wait_ms, options.lease_ms) == (False, 0, 30_000)
+    assert (options.on_outage, options.store, options.free) == (
+        Outage.REFUSE,
+        frozenset(),
+        frozenset(),
+    )

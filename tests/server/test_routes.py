@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import KeyRules
+from replayfloor.server.body_rules import BodyRule
 from replayfloor.server.policy import Ambiguous, Effects, Options
 from replayfloor.server.routes import Route, RouteTable
 
@@ -54,15 +58,61 @@ def test_what_a_route_leaves_open_comes_from_the_middleware() -> None:
 def test_what_a_route_says_replaces_the_middlewares_option_and_nothing_else() -> None:
     route = Route("POST", "/pay", required=True, effects="atomic", ambiguous="release")
 
-    assert route.apply(DEFAULTS) == Options(
-        required=True,
-        effects=Effects.ATOMIC,
-        ambiguous=Ambiguous.RELEASE,
-        lease_ms=5,
-        wait_ms=6,
-        cache_ms=7,
-        key_rules=KeyRules(accept_unquoted=True),
+    assert route.apply(DEFAULTS) == replace(
+        DEFAULTS, required=True, effects=Effects.ATOMIC, ambiguous=Ambiguous.RELEASE
     )
+
+
+CHANGES: list[tuple[dict[str, object], dict[str, object]]] = [
+    ({"required": True}, {"required": True}),
+    ({"effects": "repeatable"}, {"effects": Effects.REPEATABLE}),
+    ({"store": [503, 429]}, {"store": frozenset({429, 503})}),
+    ({"free": {404}}, {"free": frozenset({404})}),
+    ({"store": ()}, {"store": frozenset[int]()}),
+    ({"sensitive": True}, {"sensitive": True}),
+    ({"lease_s": 2.5}, {"lease_ms": 2500}),
+    ({"wait_for_s": 0}, {"wait_ms": 0}),
+    ({"fingerprint": "off"}, {"body_rule": BodyRule(counts=False)}),
+    ({"exclude": ["/at"]}, {"body_rule": BodyRule(exclude=(("at",),))}),
+]
+
+
+@pytest.mark.parametrize(("said", "changed"), CHANGES)
+def test_each_option_of_a_route_changes_that_option_and_no_other(
+    said: dict[str, object], changed: dict[str, object]
+) -> None:
+    route = Route("POST", "/pay", **said)  # type: ignore[arg-type]
+    defaults = replace(DEFAULTS, store=frozenset({425}))
+
+    assert route.apply(defaults) == replace(defaults, **changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"store": "503"}, "store"),
+        ({"store": [503.0]}, "store"),
+        ({"free": [200]}, "freed after a success"),
+        ({"free": [1000]}, "1000"),
+        ({"lease_s": 0}, "lease_s"),
+        ({"lease_s": math.nan}, "lease_s"),
+        ({"wait_for_s": -1}, "wait_for_s"),
+        ({"fingerprint": "off", "exclude": ["/a"]}, "exclude"),
+        ({"exclude": "/a"}, "exclude"),
+    ],
+)
+def test_a_route_with_an_option_that_cannot_be_honoured_is_refused(
+    said: dict[str, object], words: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        Route("POST", "/pay", **said)  # type: ignore[arg-type]
+
+
+def test_statuses_that_contradict_the_middlewares_are_refused_where_they_meet() -> None:
+    route = Route("POST", "/pay", free=[404])
+
+    with pytest.raises(ConfigurationError, match="404"):
+        RouteTable([route], (), replace(DEFAULTS, store=frozenset({404})))
 
 
 def test_a_route_can_switch_off_what_the_middleware_requires() -> None:
@@ -105,7 +155,7 @@ def test_a_pattern_that_starlette_does_not_take_is_refused(pattern: str) -> None
 
 
 def test_unknown_values_are_refused_and_the_known_ones_are_named() -> None:
-    with pytest.raises(ConfigurationError, match="'atomic' or 'external'"):
+    with pytest.raises(ConfigurationError, match="'atomic' or 'external' or 'repeatable'"):
         Route("POST", "/pay", effects="exactly-once")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="'store' or 'release'"):
         Route("POST", "/pay", ambiguous="retry")  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from replayfloor.core.claims import (
     Release,
 )
 from replayfloor.core.effects import Effect, Flow
+from replayfloor.core.errors import ClaimLost
 from replayfloor.core.fingerprint import ReceiptId, receipt_id
 from replayfloor.core.problem import in_flight
 from replayfloor.core.receipt import Receipt, keep
@@ -165,6 +166,25 @@ class WritesOutsideTheTransaction(Process):
         return super()._execute()
 
 
+class AnswersAfterItLostTheKey(Process):
+    """Takes a refused finish for a stored one, on a route whose orphans are executed again."""
+
+    def perform(self, effect: Effect[object]) -> object:
+        answer = super().perform(effect)
+        return True if isinstance(effect, Finish) else answer
+
+
+class CommitsWithoutItsReceipt(Process):
+    """Keeps what it wrote in its own transaction, although the receipt in it was refused."""
+
+    def _execute_in_own_transaction(self) -> Captured:
+        try:
+            return super()._execute_in_own_transaction()
+        except ClaimLost:
+            self.world.ledger.append(receipt_id("test", None, KEY))
+            raise
+
+
 BROKEN: dict[str, Callable[[], ServerScenario]] = {
     "look outside the lock": lambda: ServerScenario(
         Effects.EXTERNAL, flow=look_outside_the_lock, process=LookingProcess
@@ -195,6 +215,15 @@ BROKEN: dict[str, Callable[[], ServerScenario]] = {
     ),
     "orphan never taken over": lambda: ServerScenario(
         Effects.ATOMIC, faults=ONE_OF_EACH, process=NeverTakesOver
+    ),
+    "answer after the key was lost": lambda: ServerScenario(
+        Effects.REPEATABLE, faults=Faults(expiries=1), process=AnswersAfterItLostTheKey
+    ),
+    "own transaction without its receipt": lambda: ServerScenario(
+        Effects.REPEATABLE,
+        faults=Faults(expiries=1),
+        process=CommitsWithoutItsReceipt,
+        own_transaction=True,
     ),
     "effect outside the transaction": lambda: ServerScenario(
         Effects.ATOMIC, faults=ONE_OF_EACH, process=WritesOutsideTheTransaction

@@ -27,6 +27,17 @@ def test_no_schedule_of_two_processes_breaks_a_promise(effects: Effects, faults:
     assert report.schedules > 100, "the world has shrunk to nothing"
 
 
+@pytest.mark.parametrize("effects", [Effects.EXTERNAL, Effects.REPEATABLE])
+@pytest.mark.parametrize("faults", WORLDS.values(), ids=WORLDS.keys())
+def test_no_schedule_breaks_a_promise_if_the_handler_commits_its_own_receipt(
+    effects: Effects, faults: Faults
+) -> None:
+    report = explore(ServerScenario(effects, processes=2, faults=faults, own_transaction=True))
+
+    assert report.shortest is None, str(report.shortest)
+    assert report.schedules > 100, "the world has shrunk to nothing"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("effects", list(Effects))
 def test_no_schedule_of_three_processes_breaks_a_promise(effects: Effects) -> None:

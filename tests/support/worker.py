@@ -1,51 +1,72 @@
-"""uvicorn workers of the ledger application as processes of their own, to be killed at will."""
+"""Workers of the ledger application as processes of their own, to be killed at will."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
 
+from replayfloor.server.events import EventKind
+from support.fork_server import HOST, ForkServer
 from support.services.server import free_port
 
-TESTS = Path(__file__).resolve().parent.parent
-START_S = 30.0
+ANSWER_S = 30.0
+STOP_S = 15.0
+POLL_S = 0.005
 
 
 class Worker:
-    """One server process. `url` stays the same over kill and restart."""
+    """One server process, which may be started again after its end."""
 
-    def __init__(self, log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, forks: ForkServer, log: Path, environment: Mapping[str, str]) -> None:
         """Choose a port; start nothing. `environment` is what LEDGER_… variables say."""
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._log = log
-        self._environment = {**os.environ, **environment, "PYTHONPATH": str(TESTS)}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._forks, self._log = forks, log
+        self._environment = dict(environment)
+        self._pid: int | None = None
 
-    def start(self) -> Worker:
-        """Start, and wait until it answers."""
-        command = [sys.executable, "-m", "uvicorn", "support.ledger_app:app"]
-        options = ["--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning"]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, *options], env=self._environment, stdout=log, stderr=log
-            )
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline and self._process.poll() is None:
-            try:
-                httpx.get(f"{self.url}/ready", timeout=1).raise_for_status()
-            except httpx.HTTPError:
-                time.sleep(0.05)
-            else:
-                return self
-        raise RuntimeError(f"the worker did not start:\n{self._log.read_text(errors='replace')}")
+    @property
+    def url(self) -> str:
+        """The address; the same over kill and restart."""
+        return f"http://{HOST}:{self.port}"
+
+    def start(self, **changes: str) -> Worker:
+        """Start, and wait until it answers. `changes` are variables, for this time only."""
+        environment = self._environment | changes
+        first_time = self._pid is None
+        self._pid = self._forks.fork(environment, self.port, self._log)
+        while self._pid == 0 and first_time:
+            # Somebody took the port between our look and the fork.
+            self.port = free_port()
+            self._pid = self._forks.fork(environment, self.port, self._log)
+        try:
+            self.ask("/ready")
+        except httpx.HTTPError as error:
+            raise RuntimeError(f"the worker did not start:\n{self.log()}") from error
+        return self
+
+    def ask(self, path: str) -> httpx.Response:
+        """Return the answer to an unprotected question."""
+        # No certificate is ever needed here, and loading those of the system takes longer than
+        # a request does.
+        with httpx.Client(verify=False, trust_env=False, timeout=ANSWER_S) as client:
+            return client.get(f"{self.url}{path}").raise_for_status()
+
+    def pausing(self, when: str) -> int:
+        """Return how many handlers pause "before" or "after" their effect at the moment."""
+        return int(self.ask("/ready").json().get(when, 0))
+
+    def receipts_with(self, event: EventKind) -> list[str]:
+        """Return the ids of the receipts to which something has happened in this process."""
+        events = self.ask("/events").json()
+        return [receipt for kind, receipt in events if kind == event.value]
+
+    def log(self) -> str:
+        """Return what it has written to its log, over all its lives."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def kill(self) -> None:
         """kill -9: nothing is cleaned up."""
@@ -57,27 +78,32 @@ class Worker:
 
     def freeze(self) -> None:
         """SIGSTOP: the process stands still, its connections stay open."""
-        self._signal(signal.SIGSTOP)
+        self.send(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """SIGCONT."""
-        self._signal(signal.SIGCONT)
+        self.send(signal.SIGCONT)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if self._pid is not None:
+            self._forks.send(self._pid, number)
 
     @property
     def running(self) -> bool:
         """Whether there is a process."""
-        return self._process is not None and self._process.poll() is None
+        return self._pid is not None and not self._forks.ended(self._pid)
 
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
+    def wait(self, seconds: float = STOP_S) -> bool:
+        """Wait until the process has ended; say whether it has."""
+        deadline = time.monotonic() + seconds
+        while self.running and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        return not self.running
 
     def _end(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGCONT)
-            self._process.send_signal(number)
-            try:
-                self._process.wait(15)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        self.send(signal.SIGCONT)
+        self.send(number)
+        if not self.wait():
+            self.send(signal.SIGKILL)
+            self.wait()

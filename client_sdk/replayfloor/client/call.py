@@ -5,36 +5,72 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import assert_never
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
 
 import httpx
 
-from replayfloor.client.effects import Draw, Emit, Entropy, Failure, Now, Reply, Send
+from replayfloor.client.budget import Refund, RetryBudget, Spend
+from replayfloor.client.clock import Clock, look
+from replayfloor.client.effects import Draw, Emit, Entropy, Failure, Moment, Now, Reply, Send
 from replayfloor.client.events import Event
 from replayfloor.client.fence import Fence
 from replayfloor.client.journal import Journal
-from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import Profile
+from replayfloor.client.progress import Terms
+from replayfloor.client.support import NoteSupport, RecallSupport, SupportMemory
 from replayfloor.client.wire import as_httpx, decoded, to_failure, to_reply
 from replayfloor.core.effects import Effect
-from replayfloor.core.journal import BeginOperation, CloseOperation, EndAttempt, StartAttempt
+from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint
+from replayfloor.core.journal import (
+    BeginOperation,
+    CloseOperation,
+    EndAttempt,
+    ReadOperation,
+    ReleaseLease,
+    RenewLease,
+    StartAttempt,
+)
+from replayfloor.core.message import Response
+from replayfloor.core.receipt import encode_receipt, keep
 
 logger = logging.getLogger(__name__)
 
-JournalEffect = BeginOperation | StartAttempt | EndAttempt | CloseOperation
+KEPT_BYTES_MAX: Final = 1 << 16
+"""Bytes of an answer that the journal keeps: what a payment answers, not what a report does. A
+larger answer is not kept, and is asked for again with the same key."""
+
+JournalEffect = (
+    BeginOperation
+    | StartAttempt
+    | EndAttempt
+    | CloseOperation
+    | RenewLease
+    | ReleaseLease
+    | ReadOperation
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What every call of one transport shares."""
 
-    profile: Profile
+    terms: Terms
     journal: Journal
-    retry: RetryPolicy
     on_event: Callable[[Event], None] | None
-    clock: Callable[[], int]
+    clock: Clock
     random: Callable[[], float]
+    budget: RetryBudget
+    support: SupportMemory
+
+    @property
+    def profile(self) -> Profile:
+        """The profile, in which everything the wire needs is said."""
+        return self.terms.profile
+
+    def look(self) -> Moment:
+        """Return what the clocks show."""
+        return look(self.clock)
 
 
 class Call:
@@ -53,13 +89,23 @@ class Call:
         """Perform an effect that needs no I/O."""
         match effect:
             case Now():
-                return self.settings.clock()
+                return self.settings.look()
             case Draw():
                 return self.settings.random()
             case Entropy(count):
                 return os.urandom(count)
             case Emit(event):
                 self._emit(event)
+                return None
+            case Spend():
+                return self.settings.budget.spend(effect)
+            case Refund():
+                self.settings.budget.refund(effect)
+                return None
+            case RecallSupport():
+                return self.settings.support.recall(effect)
+            case NoteSupport():
+                self.settings.support.note(effect)
                 return None
             case _:
                 raise TypeError(f"an effect that no transport performs: {effect!r}")
@@ -75,14 +121,17 @@ class Call:
 
     def fence(self, send: Send) -> Fence:
         """Return the fence of an attempt that is about to be made."""
-        return Fence(send, self.settings.clock)
+        return Fence(send, self.settings.look)
 
     def answered(self, response: httpx.Response, raw: bytes | None) -> Reply:
         """Take note of an answer; `raw` is None if it is still arriving."""
         self.open_response = response
         self.last_error = None
         self._last_answer = (response, raw or b"")
-        return to_reply(response, raw or b"")
+        reply = to_reply(response, raw or b"")
+        if raw is None or not self.settings.terms.keeps_responses:
+            return reply
+        return replace(reply, kept=encoded_answer(response, raw))
 
     def last_response(self) -> httpx.Response | None:
         """Return the last answer of this call, read; without its body if that was too large."""
@@ -104,6 +153,15 @@ class Call:
         return to_failure(error, fence, status)
 
 
+def encoded_answer(response: httpx.Response, raw: bytes) -> bytes | None:
+    """Return an answer as the journal keeps it; None if it is too large to be kept."""
+    headers = tuple((name.lower(), value) for name, value in response.headers.raw)
+    # The entry holds the fingerprint, and the encoded form does not.
+    unused = Fingerprint(bytes(DIGEST_BYTES))
+    kept = encode_receipt(keep(unused, Response(response.status_code, headers, raw)))
+    return kept if len(kept) <= KEPT_BYTES_MAX else None
+
+
 def write_journal(journal: Journal, effect: JournalEffect) -> object:
     """Perform an effect of the journal."""
     match effect:
@@ -115,5 +173,11 @@ def write_journal(journal: Journal, effect: JournalEffect) -> object:
             return journal.end_attempt(effect)
         case CloseOperation():
             return journal.close_operation(effect)
+        case RenewLease():
+            return journal.renew_lease(effect)
+        case ReleaseLease():
+            return journal.release_lease(effect)
+        case ReadOperation():
+            return journal.read(effect)
         case _:
             assert_never(effect)

@@ -21,12 +21,17 @@ from replayfloor.client.errors import (
     OutcomeUnknown,
 )
 from replayfloor.client.events import Ending
+from replayfloor.client.flow_begin import kept_answer
 from replayfloor.client.options import EXTENSION, read_options
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Verdict
-from replayfloor.core.journal import JournalEntry
+from replayfloor.core.journal import JournalEntry, Settlement
 from replayfloor.core.outcome import Outcome, executed_nothing
 
+_SETTLED: Final = {
+    Settlement.EXECUTED: "executed",
+    Settlement.NOT_EXECUTED: "not executed",
+}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -56,6 +61,8 @@ def conclude(call: Call, verdict: Verdict) -> httpx.Response:
             assert call.open_response is not None  # it was the last thing that arrived
             call.open_response.extensions[EXTENSION] = _info(verdict)
             return call.open_response
+        case Ending.KEPT:
+            return _kept(call, verdict)
         case Ending.NOT_EXECUTED:
             assert call.last_error is not None
             raise call.last_error
@@ -71,6 +78,20 @@ def conclude(call: Call, verdict: Verdict) -> httpx.Response:
             raise _error(JournalUnavailable, call, verdict)
         case _:
             assert_never(verdict.ending)
+
+
+def _kept(call: Call, verdict: Verdict) -> httpx.Response:
+    """Return the answer that the journal kept, as it came."""
+    answer = kept_answer(verdict.entry)
+    assert answer is not None  # the flow has read it
+    response = httpx.Response(
+        answer.status,
+        headers=[*answer.headers, (b"content-length", str(len(answer.body)).encode())],
+        stream=httpx.ByteStream(answer.body),
+        request=call.request,
+    )
+    response.extensions[EXTENSION] = _info(verdict)
+    return response
 
 
 def _error(kind: type[OperationError], call: Call, verdict: Verdict) -> OperationError:
@@ -125,7 +146,7 @@ def _info(verdict: Verdict) -> OperationInfo:
         key=verdict.entry.key,
         attempts=verdict.entry.attempts,
         elapsed_s=verdict.elapsed_s,
-        replayed=verdict.replayed,
+        replayed=verdict.replayed or verdict.ending is Ending.KEPT,
         resumed=verdict.resumed,
         outcome=verdict.outcome,
     )
@@ -150,6 +171,12 @@ def _advice(verdict: Verdict, entry: JournalEntry) -> str:
                 f"not be fetched again ({verdict.detail}). Call again with the same operation id "
                 f"before {until}; do not use a new key"
             )
+        case Ending.PENDING if entry.retention_s <= 0:
+            return (
+                f"its outcome is not known {tried} ({verdict.detail}). Find out what happened; do "
+                "not use a new key. Calling again with the same operation id sends nothing until "
+                "the server has shown in another answer that it knows keys"
+            )
         case Ending.PENDING:
             return (
                 f"its outcome is not known {tried} ({verdict.detail}). Call again with the same "
@@ -165,6 +192,16 @@ def _advice(verdict: Verdict, entry: JournalEntry) -> str:
                 f"its outcome is unknown {tried} ({verdict.detail}), and {until} was the last "
                 "moment at which the provider would have recognised its key. Do not retry with "
                 "the old key or a new one: find out what happened, and reconcile"
+            )
+        case Ending.CLOSED if entry.settlement is not None:
+            return (
+                f"somebody found out that it was {_SETTLED[entry.settlement]} and settled it "
+                f"({entry.note}). Nothing was sent"
+            )
+        case Ending.CLOSED if entry.retention_s <= 0:
+            return (
+                f"it was answered earlier, with status {entry.final_status}, and {verdict.detail}. "
+                "Nothing was sent"
             )
         case Ending.CLOSED:
             return (

@@ -30,8 +30,22 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Now(Effect[int]):
-    """Return the wall clock, in ns since 1970 (UTC)."""
+class Moment:
+    """One look at the clocks.
+
+    `wall_ns` counts from 1970 (UTC) and may be set. `boot_ns` counts from a boot of the machine,
+    suspended time included, and cannot be set; it compares only with those of the same `boot_id`,
+    which is empty where there is no such clock.
+    """
+
+    wall_ns: int
+    boot_ns: int = 0
+    boot_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Now(Effect[Moment]):
+    """Return what the clocks show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +72,13 @@ class Sleep(Effect[None]):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer. The body is decoded, and empty if it was too large to be read here."""
+    """An answer. The body is decoded, and empty if it was too large to be read here.
+
+    `kept`: the whole answer in the form of `replayfloor.core.receipt`, if it is to be kept.
+    """
 
     response: Response
+    kept: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +100,17 @@ class Send(Effect["Reply | Failure"]):
     """Send the request once, with this key, and read the answer.
 
     Nothing may leave at or past `send_deadline_ns`; the clock is at `now_ns` or later, whatever
-    it says. No single wait on the network is longer than `timeout_s`.
+    it says, and `seen` is the look at the clocks from which that follows. No single wait on the
+    network is longer than `timeout_s`. `first_attempt_at_ns` is for a server that wants to be told
+    (Repeatability-First-Sent, OASIS Repeatable Requests 1.0, 3.3).
     """
 
     key: str
     now_ns: int
+    seen: Moment
     send_deadline_ns: int
     timeout_s: float
+    first_attempt_at_ns: int
 
 
 @dataclass(frozen=True, slots=True)

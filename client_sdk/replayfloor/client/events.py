@@ -23,6 +23,8 @@ class Ending(StrEnum):
     """With OutcomePending."""
     UNKNOWN = "unknown"
     """With OutcomeUnknown."""
+    KEPT = "kept"
+    """With the answer that the journal kept: nothing was sent."""
     CLOSED = "closed"
     """With OperationClosed."""
     MISMATCH = "mismatch"
@@ -31,19 +33,39 @@ class Ending(StrEnum):
     """With JournalUnavailable."""
 
 
+class WaitReason(StrEnum):
+    """What a call waits for."""
+
+    RETRY = "retry"
+    """For the next attempt to make sense."""
+    IN_FLIGHT = "in_flight"
+    """For an attempt that the server still executes."""
+    ANOTHER_CALL = "another_call"
+    """For another call of this operation, in this process or another, that is sending now."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """What every event tells.
 
-    `attempt` counts from 1 and `elapsed_s` from the first attempt, both over all restarts.
-    `outcome` is what is known of the operation so far; `status` that of the answer at hand.
+    `at_ns` is the wall clock, ns since 1970 (UTC). `attempt` counts from 1 and `elapsed_s` from
+    the first attempt, both over all restarts; an elapsed time never decreases, whatever the clock
+    does. `retention_s` is the provider's as it is known, None if it is not. `outcome` is what is
+    known of the operation so far; `status` that of the answer at hand. `resumed`: the operation
+    was begun by an earlier call.
     """
 
+    at_ns: int
     provider: str
+    namespace: str
     operation_id: str
+    method: str
+    origin: str
     attempt: int
     elapsed_s: float
+    retention_s: float | None
     outcome: Outcome
+    resumed: bool
     status: int | None = None
 
 
@@ -51,30 +73,57 @@ class Event:
 class AttemptStarted(Event):
     """An attempt is durable in the journal and is sent now."""
 
-    resumed: bool
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded(Event):
-    """An attempt was answered, or failed. `evidence` says how."""
+    """An attempt was answered, or failed. `evidence` says how.
+
+    `maybe_sent`: a byte of this attempt may have left. `in_flight`: the server said that a request
+    with this key is still being executed. `replayed`: it said that the answer is the stored one.
+    """
 
     evidence: str
+    took_s: float
+    maybe_sent: bool
+    in_flight: bool
     replayed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitStarted(Event):
-    """The next attempt follows in `wait_s` seconds."""
+    """The call goes on in `wait_s` seconds."""
 
     wait_s: float
+    reason: WaitReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlineFence(Event):
+    """The send deadline has passed, and an attempt was held back: before it was begun, or by the
+    last look at the clock before its headers were written (`begun`)."""
+
+    begun: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockWentBack(Event):
+    """The wall clock shows `behind_s` less than the journal has seen: nothing is sent."""
+
+    behind_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetExhausted(Event):
+    """A further attempt was not paid for: too many at this origin have failed lately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFailed(Event):
-    """The journal could not be written after an answer, or when the operation was closed.
+    """The journal could not be written.
 
-    Nothing is lost but the record: the next call with this operation id presumes that the
-    attempt may have been executed.
+    After an answer, or when the operation was closed, nothing is lost but the record: the next
+    call with this operation id presumes that the attempt may have been executed. Before an attempt
+    nothing is sent.
     """
 
     evidence: str
@@ -85,4 +134,3 @@ class OperationEnded(Event):
     """The call returns or raises now. `outcome` is what is known in the end."""
 
     ending: Ending
-    resumed: bool

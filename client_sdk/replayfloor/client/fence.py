@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from replayfloor.client.effects import Send
+from replayfloor.client.effects import Moment, Send
+from replayfloor.client.elapsed import is_late
 
 TraceInfo = Mapping[str, object]
 Trace = Callable[[str, TraceInfo], object]
@@ -25,9 +26,9 @@ class DeadlinePassed(Exception):
 class Fence:
     """One attempt's fence. `sent` counts the requests that left: httpcore may repeat by itself."""
 
-    def __init__(self, send: Send, clock: Callable[[], int]) -> None:
+    def __init__(self, send: Send, look: Callable[[], Moment]) -> None:
         self._send = send
-        self._clock = clock
+        self._look = look
         self._witnessed = False
         self.sent = 0
 
@@ -63,7 +64,7 @@ class Fence:
         if event not in _HEADERS or _method(info) == b"CONNECT":
             return
         if phase == "started":
-            if max(self._clock(), self._send.now_ns) >= self._send.send_deadline_ns:
+            if is_late(self._send, self._look()):
                 raise DeadlinePassed("the send deadline passed before the headers were written")
             self.sent += 1
         elif type(info.get("exception")).__name__ == "LocalProtocolError":

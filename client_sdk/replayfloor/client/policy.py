@@ -11,9 +11,11 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Final
 
 from replayfloor.core.errors import ConfigurationError
+from replayfloor.core.journal_rules import NS_PER_S
 
 IN_FLIGHT_WAIT_S: Final = 1.0
 """Least wait after "in flight" without a Retry-After: 1 s is the smallest that field can say."""
@@ -23,6 +25,13 @@ RETRY_AFTER_DIGITS_MAX: Final = 10
 
 ATTEMPTS_LIMIT: Final = 1000
 """No policy may ask for more attempts in one call: a mistake of unit, or a loop."""
+
+LEASE_MAX_S: Final = 3600.0
+"""A crashed call holds its operation back for as long as its lease: an hour is no lease."""
+
+LEASE_POLL_S: Final = 0.1
+"""First look at whether another call is done; the looks get rarer by half each time."""
+LEASE_POLL_CAP_S: Final = 1.0
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun",
                   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")  # fmt: skip
@@ -51,6 +60,9 @@ class RetryPolicy:
         wait_cap_s: upper end of every random wait.
         budget_s: seconds one call may take, from its start to its end: no wait is begun that does
             not fit, and no single wait on the network is longer than what is left.
+        lease_s: seconds for which one call alone may send an operation, renewed by every attempt.
+            After a crash, another call has to wait for so long. An attempt that takes longer may
+            meet a second one with the same key, which the server then refuses as in flight.
 
     Defaults: waits as in the Stripe and OpenAI clients (0.5 s doubling to 8 s), in total not more
     than the 120 s of google-api-core. Raises ConfigurationError.
@@ -60,6 +72,7 @@ class RetryPolicy:
     wait_base_s: float = 0.5
     wait_cap_s: float = 8.0
     budget_s: float = 120.0
+    lease_s: float = 30.0
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no schedule."""
@@ -69,6 +82,8 @@ class RetryPolicy:
             raise ConfigurationError("waits must be 0 <= wait_base_s <= wait_cap_s, and finite")
         if not 0 < self.budget_s < math.inf:
             raise ConfigurationError("budget_s must be more than 0, and finite")
+        if not 0 < self.lease_s <= LEASE_MAX_S:
+            raise ConfigurationError(f"lease_s must be more than 0 and at most {LEASE_MAX_S:.0f}")
 
 
 DEFAULT_POLICY: Final = RetryPolicy()
@@ -78,6 +93,16 @@ def backoff_s(policy: RetryPolicy, attempt: int, draw: float) -> float:
     """Return the random part of the wait after attempt number `attempt` of this call."""
     doubled = policy.wait_base_s * 2.0 ** min(attempt - 1, ATTEMPTS_LIMIT)
     return draw * min(policy.wait_cap_s, doubled)
+
+
+def lease_poll_s(looks: int) -> float:
+    """Return the seconds until the next look at another call's lease, after so many looks."""
+    return float(min(LEASE_POLL_CAP_S, LEASE_POLL_S * 1.5 ** min(looks, ATTEMPTS_LIMIT)))
+
+
+def http_date(at_ns: int) -> str:
+    """Return a moment as an HTTP-date (RFC 9110, 5.6.7), rounded down to the second."""
+    return format_datetime(datetime.fromtimestamp(at_ns // NS_PER_S, UTC), usegmt=True)
 
 
 def retry_after_s(value: str, now_ns: int) -> float | None:

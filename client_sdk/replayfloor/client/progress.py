@@ -1,29 +1,58 @@
-"""What one call of the flow knows while it goes on: its clock, its knowledge, its verdict.
+"""What one call of the flow knows while it goes on: its clocks, its knowledge, its verdict.
 
 Everything here is arithmetic on what the flow was told; nothing is asked for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import dataclass, replace
+from typing import Final, TypedDict
 
 from replayfloor.client.classify import Finding
+from replayfloor.client.effects import Moment
+from replayfloor.client.elapsed import behind_s, elapsed_ns
 from replayfloor.client.events import Ending
 from replayfloor.client.policy import RetryPolicy
-from replayfloor.client.profiles import NS_PER_S, Profile
-from replayfloor.core.journal import JournalEntry
+from replayfloor.client.profiles import Profile
+from replayfloor.client.support import Learning, Support, deadline_after, retention_after
+from replayfloor.core.journal import JournalEntry, OperationState
+from replayfloor.core.journal_rules import NS_PER_S
 from replayfloor.core.outcome import Outcome, executed_nothing, join
+
+UNPROVEN: Final = (
+    "the server has not shown that it knows idempotency keys, so that sending it again could "
+    "execute it again"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What every call of one transport goes by.
+
+    `learning`: what an advertised lifetime may change. `keeps_responses`: the journal keeps the
+    answers.
+    """
+
+    profile: Profile
+    policy: RetryPolicy
+    learning: Learning = Learning.SHORTEN
+    keeps_responses: bool = False
 
 
 class EventFacts(TypedDict):
     """The fields that every event has."""
 
+    at_ns: int
     provider: str
+    namespace: str
     operation_id: str
+    method: str
+    origin: str
     attempt: int
     elapsed_s: float
+    retention_s: float | None
     outcome: Outcome
+    resumed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,38 +71,66 @@ class Verdict:
 
 @dataclass(slots=True)
 class Progress:
-    """One call. `counted`: the journal counts the next attempt already."""
+    """One call.
 
-    profile: Profile
-    policy: RetryPolicy
+    `counted`: the journal counts the next attempt already. `leased`: the lease may be this call's.
+    `elapsed_ns` is since the operation's first attempt, and only grows. `paid`: tokens that the
+    last retry took from the budget.
+    """
+
+    terms: Terms
     entry: JournalEntry
-    now_ns: int
+    owner: bytes
+    seen: Moment
+    elapsed_ns: int = 0
     began_ns: int = 0
+    attempt_began_ns: int = 0
+    wall_seen_ns: int = 0
     resumed: bool = False
     counted: bool = True
+    leased: bool = True
     known: Outcome = Outcome.NOT_SENT
     finding: Finding | None = None
     draw: float = 0.0
+    paid: int = 0
+    support: Support | None = None
 
-    def __post_init__(self) -> None:
-        """The call begins now."""
-        self.began_ns = self.now_ns
+    def take(self, entry: JournalEntry) -> None:
+        """Take note of the entry as it stands in the journal."""
+        self.entry = entry
+        self.expect(self.support)
 
     def adopt(self, standing: JournalEntry) -> None:
         """Continue an operation that the journal knows."""
-        self.entry = standing
-        self.see(self.now_ns)
-        self.began_ns = self.now_ns
-        self.resumed, self.counted = True, False
+        self.take(standing)
+        self.elapsed_ns = elapsed_ns(standing, self.seen)
+        self.began_ns = self.elapsed_ns
+        self.resumed, self.counted, self.leased = True, False, False
         self.known = standing.known
 
-    def see(self, now_ns: int) -> None:
-        """Take note of the clock. It was set back if it shows less than was seen before."""
-        self.now_ns = max(self.now_ns, now_ns, self.entry.last_seen_at_ns)
+    def hear(self, entry: JournalEntry) -> None:
+        """Take note of what another call has written."""
+        self.take(entry)
+        self.known = join(self.known, entry.known)
+        self.elapsed_ns = max(self.elapsed_ns, entry.elapsed_ns)
+
+    def see(self, moment: Moment) -> None:
+        """Take note of the clocks."""
+        self.wall_seen_ns = max(self.wall_seen_ns, self.seen.wall_ns)
+        self.seen = moment
+        self.elapsed_ns = max(self.elapsed_ns, elapsed_ns(self.entry, moment))
 
     def slept(self, wait_s: float) -> None:
-        """Take note of a wait: it took its time, whatever the clock shows."""
-        self.now_ns += int(wait_s * NS_PER_S)
+        """Take note of a wait: it took its time, whatever the clocks show."""
+        self.elapsed_ns += int(wait_s * NS_PER_S)
+
+    def expect(self, support: Support | None) -> None:
+        """Take note of what the server has said about keys."""
+        entry, terms, self.support = self.entry, self.terms, support
+        retention_s = retention_after(terms.learning, entry.retention_s, support)
+        if retention_s != entry.retention_s:
+            deadline_ns = deadline_after(terms.profile, retention_s, entry.first_attempt_at_ns)
+            self.entry = replace(entry, retention_s=retention_s, send_deadline_ns=deadline_ns)
 
     def learn(self, finding: Finding) -> bool:
         """Join what an attempt has taught; return whether the operation is done with it."""
@@ -83,14 +140,30 @@ class Progress:
         return finding.settles and final
 
     @property
+    def now_ns(self) -> int:
+        """The moment that the elapsed time leads to: what deadlines are compared with."""
+        return self.entry.first_attempt_at_ns + self.elapsed_ns
+
+    @property
     def deadline_passed(self) -> bool:
         """Whether no attempt may start any more, ever."""
         return self.now_ns >= self.entry.send_deadline_ns
 
     @property
+    def behind_s(self) -> float | None:
+        """The seconds by which the wall clock went back; None if it did not."""
+        return behind_s(max(self.wall_seen_ns, self.entry.last_seen_at_ns), self.seen)
+
+    @property
+    def unproven(self) -> bool:
+        """Whether sending again might execute again: the server never said that it knows keys."""
+        required = self.terms.learning is Learning.REQUIRE and self.entry.retention_s <= 0
+        return required and not executed_nothing(self.known)
+
+    @property
     def budget_left_s(self) -> float:
         """Seconds that this call may still take."""
-        return self.policy.budget_s - (self.now_ns - self.began_ns) / NS_PER_S
+        return self.terms.policy.budget_s - (self.elapsed_ns - self.began_ns) / NS_PER_S
 
     def fits(self, wait_s: float) -> bool:
         """Return whether an attempt may start after such a wait."""
@@ -100,29 +173,46 @@ class Progress:
     @property
     def elapsed_s(self) -> float:
         """Seconds since the first attempt, over all calls and restarts."""
-        return max(0, self.now_ns - self.entry.first_attempt_at_ns) / NS_PER_S
+        return self.elapsed_ns / NS_PER_S
 
     def facts(self) -> EventFacts:
         """Return what every event tells."""
+        entry = self.entry
         return {
-            "provider": self.profile.name,
-            "operation_id": self.entry.operation_id,
-            "attempt": self.entry.attempts,
+            "at_ns": self.seen.wall_ns,
+            "provider": self.terms.profile.name,
+            "namespace": entry.namespace,
+            "operation_id": entry.operation_id,
+            "method": entry.method,
+            "origin": entry.origin,
+            "attempt": entry.attempts,
             "elapsed_s": self.elapsed_s,
+            "retention_s": entry.retention_s if entry.retention_s > 0 else None,
             "outcome": self.known,
+            "resumed": self.resumed,
         }
 
-    def stopped(self, *, handed_over: bool = False, cause: Exception | None = None) -> Verdict:
+    def stopped(
+        self,
+        detail: str | None = None,
+        *,
+        handed_over: bool = False,
+        cause: Exception | None = None,
+    ) -> Verdict:
         """Return the verdict of a call that makes no further attempt, before the send deadline."""
-        assert self.finding is not None  # there was an attempt
-        answered = self.finding.status is not None
+        answered = self.finding is not None and self.finding.status is not None
         if answered and (handed_over or executed_nothing(self.known)):
             ending = Ending.RETURNED
-        elif executed_nothing(self.known):
+        elif self.finding is not None and executed_nothing(self.known):
             ending = Ending.NOT_EXECUTED
         else:
             ending = Ending.PENDING
-        return self.verdict(ending, cause=cause)
+        return self.verdict(ending, detail, cause)
+
+    def latched(self) -> Verdict:
+        """Return the verdict of a call that finds the operation closed for good."""
+        unknown = self.entry.state in (OperationState.OPEN, OperationState.UNKNOWN_FINAL)
+        return self.verdict(Ending.UNKNOWN if unknown else Ending.CLOSED)
 
     def verdict(
         self, ending: Ending, detail: str | None = None, cause: Exception | None = None

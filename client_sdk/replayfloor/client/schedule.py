@@ -30,7 +30,9 @@ class Schedule:
 
     def __init__(self, progress: Progress) -> None:
         self._machine = Retrying(
-            stop=stop_any(stop_after_attempt(progress.policy.attempts_max), _StopAt(progress)),
+            stop=stop_any(
+                stop_after_attempt(progress.terms.policy.attempts_max), _StopAt(progress)
+            ),
             wait=_Wait(progress),
             retry=lambda _: _finding(progress).action is Action.RETRY,
             retry_error_callback=lambda _: Stop(),
@@ -71,9 +73,9 @@ class _Wait(wait_base):
         progress, finding = self._progress, _finding(self._progress)
         asked = None
         if finding.retry_after is not None:
-            asked = retry_after_s(finding.retry_after, progress.now_ns)
+            asked = retry_after_s(finding.retry_after, progress.seen.wall_ns)
         least = IN_FLIGHT_WAIT_S if finding.in_flight else 0.0
-        jitter = backoff_s(progress.policy, retry_state.attempt_number, progress.draw)
+        jitter = backoff_s(progress.terms.policy, retry_state.attempt_number, progress.draw)
         return max(asked or 0.0, least) + jitter
 
 

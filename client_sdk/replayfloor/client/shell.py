@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import httpx
 
+from replayfloor.client.budget import RetryBudget
 from replayfloor.client.call import Call, Settings
+from replayfloor.client.clock import Clock
 from replayfloor.client.conclusions import conclude
 from replayfloor.client.effects import Send
 from replayfloor.client.events import Event
@@ -16,6 +18,8 @@ from replayfloor.client.flow import operate
 from replayfloor.client.journal import Journal, open_journal
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import Profile
+from replayfloor.client.progress import Terms
+from replayfloor.client.support import UNPROFILED, Learning, SupportMemory
 from replayfloor.client.wire import build_attempt, read_operation
 from replayfloor.core.effects import Flow
 
@@ -39,7 +43,7 @@ class Shell:
         profile = self.settings.profile
         remembered = self._keys.get(call.request)
         operation = read_operation(call.request, call.body, profile, remembered)
-        verdict = yield from operate(operation, profile, self.settings.retry)
+        verdict = yield from operate(operation, self.settings.terms)
         return conclude(call, verdict)
 
     def attempt(self, call: Call, send: Send, trace: Trace | AsyncTrace) -> httpx.Request:
@@ -54,20 +58,35 @@ class Shell:
 
 
 def open_shell(
-    profile: Profile,
+    profile: Profile | None,
     journal: Journal | str,
     retry: RetryPolicy,
     on_event: Callable[[Event], None] | None,
-    clock: Callable[[], int],
+    clock: Clock,
     random: Callable[[], float],
+    *,
+    budget: RetryBudget | None = None,
+    learning: Learning = Learning.SHORTEN,
+    keep_responses: bool = False,
 ) -> Shell:
-    """Return the shell of a transport; the journal may be the URL of one."""
+    """Return the shell of a transport; the journal may be the URL of one.
+
+    Without a profile the server has to show that it knows keys. A `budget` may be shared by
+    transports; each has its own otherwise.
+    """
+    terms = Terms(
+        profile=UNPROFILED if profile is None else profile,
+        policy=retry,
+        learning=Learning.REQUIRE if profile is None else learning,
+        keeps_responses=keep_responses,
+    )
     settings = Settings(
-        profile=profile,
+        terms=terms,
         journal=open_journal(journal) if isinstance(journal, str) else journal,
-        retry=retry,
         on_event=on_event,
         clock=clock,
         random=random,
+        budget=RetryBudget() if budget is None else budget,
+        support=SupportMemory(),
     )
     return Shell(settings, owns_journal=isinstance(journal, str))

@@ -15,7 +15,9 @@ from typing import Self, cast
 import httpx
 
 from replayfloor.client.bodies import BodyTooLarge, read_request, read_response
+from replayfloor.client.budget import RetryBudget
 from replayfloor.client.call import Call, JournalEffect, write_journal
+from replayfloor.client.clock import Clock, system_clock
 from replayfloor.client.conclusions import refuse_body
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.events import Event
@@ -38,12 +40,18 @@ class IdempotentTransport(httpx.BaseTransport):
     Args:
         transport: the transport that sends; default `httpx.HTTPTransport()`. It must not retry by
             itself (`retries=0`).
-        profile: what the provider remembers, and for how long.
+        profile: what the provider remembers, and for how long. None if nothing is known: then a
+            request that may have been sent is sent again only to a server that has shown that it
+            knows keys.
         journal: a journal, or the URL of one (`memory:`, `sqlite:///path`), which is then closed
             with the transport.
         retry: how long one call goes on.
         on_event: is called with every `replayfloor.client.events.Event`; what it raises is logged.
-        clock: the wall clock, ns since 1970 (UTC).
+        budget: how many retries may fail at one origin before further ones are refused; may be
+            shared by transports. Default: one of its own.
+        keep_responses: keep answers of up to 64 KiB in the journal, so that a later call of the
+            same operation gets its answer without sending anything.
+        clock: both clocks of the machine; or the wall clock alone, ns since 1970 (UTC).
         sleep: waits for so many seconds.
         random: a uniform random number within [0, 1).
 
@@ -55,17 +63,28 @@ class IdempotentTransport(httpx.BaseTransport):
         self,
         transport: httpx.BaseTransport | None = None,
         *,
-        profile: Profile,
+        profile: Profile | None,
         journal: Journal | str,
         retry: RetryPolicy = DEFAULT_POLICY,
         on_event: Callable[[Event], None] | None = None,
-        clock: Callable[[], int] = time.time_ns,
+        budget: RetryBudget | None = None,
+        keep_responses: bool = False,
+        clock: Clock = system_clock,
         sleep: Callable[[float], None] = time.sleep,
         random: Callable[[], float] = random_numbers.random,
     ) -> None:
         self._inner = httpx.HTTPTransport() if transport is None else transport
         self._sleep = sleep
-        self._shell = open_shell(profile, journal, retry, on_event, clock, random)
+        self._shell = open_shell(
+            profile,
+            journal,
+            retry,
+            on_event,
+            clock,
+            random,
+            budget=budget,
+            keep_responses=keep_responses,
+        )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request; see the class."""

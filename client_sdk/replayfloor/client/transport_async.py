@@ -6,7 +6,6 @@ Its blocking twin, with the description of the arguments, is in `transport`.
 from __future__ import annotations
 
 import random as random_numbers
-import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Self, cast
@@ -21,7 +20,9 @@ from replayfloor.client.bodies import (
     read_request_async,
     read_response_async,
 )
+from replayfloor.client.budget import RetryBudget
 from replayfloor.client.call import Call, JournalEffect, write_journal
+from replayfloor.client.clock import Clock, system_clock
 from replayfloor.client.conclusions import refuse_body
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.events import Event
@@ -52,17 +53,28 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
         self,
         transport: httpx.AsyncBaseTransport | None = None,
         *,
-        profile: Profile,
+        profile: Profile | None,
         journal: Journal | str,
         retry: RetryPolicy = DEFAULT_POLICY,
         on_event: Callable[[Event], None] | None = None,
-        clock: Callable[[], int] = time.time_ns,
+        budget: RetryBudget | None = None,
+        keep_responses: bool = False,
+        clock: Clock = system_clock,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         random: Callable[[], float] = random_numbers.random,
     ) -> None:
         self._inner = httpx.AsyncHTTPTransport() if transport is None else transport
         self._sleep = sleep
-        self._shell = open_shell(profile, journal, retry, on_event, clock, random)
+        self._shell = open_shell(
+            profile,
+            journal,
+            retry,
+            on_event,
+            clock,
+            random,
+            budget=budget,
+            keep_responses=keep_responses,
+        )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request; see the class."""
@@ -75,7 +87,9 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
         call = Call(self._shell.settings, request, body)
         try:
             return await run_async(
-                self._shell.flow(call), lambda effect: self._perform(call, effect)
+                self._shell.flow(call),
+                lambda effect: self._perform(call, effect),
+                lambda effect: self._perform_shielded(call, effect),
             )
         except BaseException:
             await self._discard(call)
@@ -94,6 +108,11 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
                 return await _in_thread(call.settings.journal, effect)
             case _:
                 return call.perform(effect)
+
+    async def _perform_shielded(self, call: Call, effect: Effect[object]) -> object:
+        # After a cancellation: the lease is given back, so that the operation can be resumed now.
+        with anyio.CancelScope(shield=True):
+            return await self._perform(call, effect)
 
     async def _send(self, call: Call, send: Send) -> Attempted:
         fence = call.fence(send)

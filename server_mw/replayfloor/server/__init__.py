@@ -1,20 +1,28 @@
-"""The server side: an ASGI middleware that answers a repeated request instead of repeating it."""
+"""The server side: middlewares that answer a repeated request instead of repeating it."""
 
 from replayfloor.server.asgi import IdempotencyMiddleware
-from replayfloor.server.claim import AsyncActiveClaim
+from replayfloor.server.claim import ActiveClaim, AsyncActiveClaim
+from replayfloor.server.decorator import idempotent
 from replayfloor.server.events import EventKind, ServerEvent
-from replayfloor.server.locks import AsyncLock
-from replayfloor.server.locks.local import AsyncLocalLock
+from replayfloor.server.locks import AsyncLock, Lock
+from replayfloor.server.locks.local import AsyncLocalLock, LocalLock
 from replayfloor.server.routes import Route
-from replayfloor.server.stores import AsyncReceipts
+from replayfloor.server.stores import AsyncReceipts, Receipts
+from replayfloor.server.wsgi import WSGIIdempotencyMiddleware
 
 __all__ = [
+    "ActiveClaim",
     "AsyncActiveClaim",
     "AsyncLocalLock",
     "AsyncLock",
     "AsyncReceipts",
     "EventKind",
     "IdempotencyMiddleware",
+    "LocalLock",
+    "Lock",
+    "Receipts",
     "Route",
     "ServerEvent",
+    "WSGIIdempotencyMiddleware",
+    "idempotent",
 ]

@@ -8,33 +8,30 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+import time
+from collections.abc import Callable
+from typing import Unpack
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.claims import FENCE_BYTES, Fence
-from replayfloor.core.errors import ConfigurationError, StoreUnavailable, UsageError
-from replayfloor.core.message import get_all
-from replayfloor.core.problem import DOCUMENTATION
-from replayfloor.server.exchange import Connection, Exchange
+from replayfloor.core.errors import ConfigurationError, StoreUnavailable
+from replayfloor.core.message import Headers, get_all, get_first
+from replayfloor.server.asgi_exchange import Connection, Exchange
+from replayfloor.server.decorator import AsgiEndpoints, mounted
+from replayfloor.server.docs import describe, endpoints_of
 from replayfloor.server.flow import Call
-from replayfloor.server.locks import AsyncLock
+from replayfloor.server.locks import AsyncLock, open_async_lock
+from replayfloor.server.options import MiddlewareOptions
+from replayfloor.server.perform_async import AsyncStores
 from replayfloor.server.policy import Options
-from replayfloor.server.routes import EffectsOption, Route
-from replayfloor.server.settings import (
-    BODY_BYTES_MAX,
-    RESPONSE_BYTES_MAX,
-    Arguments,
-    OnEvent,
-)
-from replayfloor.server.stores import AsyncReceipts
+from replayfloor.server.requests import FIRST_SENT_HEADER, KEY_HEADER, first_sent_ms, owner
+from replayfloor.server.settings import Stores, build, instance
+from replayfloor.server.stores import AsyncReceipts, open_async_receipts
 
 Principal = Callable[[Scope], str]
 
 log = logging.getLogger("replayfloor.server")
-
-KEY_HEADER = b"idempotency-key"
 
 CLOSING = frozenset(
     {"lifespan.startup.failed", "lifespan.shutdown.complete", "lifespan.shutdown.failed"}
@@ -52,22 +49,7 @@ class IdempotencyMiddleware:
         lock: `"local"`, `redis://…`, or a lock. Its loss never causes a second execution.
         principal: a function on the ASGI scope that returns who the key belongs to (an account
             or tenant, not a credential that is rotated), or None if there is only one owner.
-        routes: options per route; the first match counts.
-        required: whether a request without a key is refused with 400.
-        effects: where handlers write. "atomic": in the receipt's own transaction, through
-            `request.state.idempotency.connection`. "external": anywhere.
-        methods: which methods are protected where no route matches.
-        retention: how long receipts are kept, in seconds or as timedelta; advertised in the
-            header Idempotency-Key-Lifetime. None: they are kept and nothing is advertised.
-        lease_s: how long an execution may take before its key counts as orphaned.
-        wait_for_s: how long a duplicate waits for the first answer before it gets the 409.
-        namespace: separates the keys of applications that share one store.
-        body_bytes_max: largest request body; above it 413, nothing executed.
-        response_bytes_max: largest answer kept for a replay; a larger one passes through, and a
-            repeated request is told that it was executed.
-        accept_unquoted: also take a bare key, as most providers' SDKs send it.
-        documentation: the page that problem details link to.
-        on_event: called with a ServerEvent for everything that happens to a keyed request.
+        options: see MiddlewareOptions.
 
     Raises ConfigurationError for options that cannot be honoured. Nothing is connected before the
     lifespan starts (or the first keyed request, if the server has no lifespan).
@@ -80,45 +62,21 @@ class IdempotencyMiddleware:
         receipts: str | AsyncReceipts,
         lock: str | AsyncLock = "local",
         principal: Principal | None,
-        routes: Sequence[Route] | None = None,
-        required: bool = False,
-        effects: EffectsOption = "external",
-        methods: Sequence[str] = ("POST", "PATCH"),
-        retention: timedelta | float | None = None,
-        lease_s: float = 30.0,
-        wait_for_s: float = 0.0,
-        namespace: str = "default",
-        body_bytes_max: int = BODY_BYTES_MAX,
-        response_bytes_max: int = RESPONSE_BYTES_MAX,
-        accept_unquoted: bool = False,
-        documentation: str = DOCUMENTATION,
-        on_event: OnEvent | None = None,
+        **options: Unpack[MiddlewareOptions],
     ) -> None:
         """See the class."""
-        arguments = Arguments(
-            receipts=receipts,
-            lock=lock,
-            routes=routes,
-            required=required,
-            effects=effects,
-            methods=methods,
-            retention=retention,
-            lease_s=lease_s,
-            wait_for_s=wait_for_s,
-            namespace=namespace,
-            body_bytes_max=body_bytes_max,
-            response_bytes_max=response_bytes_max,
-            accept_unquoted=accept_unquoted,
-            documentation=documentation,
-            on_event=on_event,
-        )
         if principal is not None and not callable(principal):
             raise ConfigurationError(
                 "principal: expected a function on the ASGI scope, or None if one owns all keys"
             )
         self._app = app
         self._principal = principal
-        self._settings = arguments.to_settings()
+        self.settings = build(options)
+        self._stores: AsyncStores = Stores(
+            instance("receipts", receipts, "claim", open_async_receipts),
+            instance("lock", lock, "acquire", open_async_lock),
+        )
+        self._endpoints = AsgiEndpoints(app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -126,37 +84,36 @@ class IdempotencyMiddleware:
             await self._lifespan(scope, receive, send)
             return
         options = None
+        lookup = self._endpoints.lookup(scope)
         if scope["type"] == "http":
-            options = self._settings.routes.find(scope["method"], route_path(scope))
-        if options is None:
-            await self._app(scope, receive, send)
-            return
-        await self._protect(Connection(scope, receive, send), options)
+            options = self.settings.routes.find(scope["method"], route_path(scope), lookup)
+        with mounted(lookup):
+            if options is None:
+                await self._app(scope, receive, send)
+            else:
+                await self._protect(Connection(scope, receive, send), options)
 
     async def _protect(self, connection: Connection, options: Options) -> None:
         scope = connection.scope
-        key_lines = get_all(tuple(scope["headers"]), KEY_HEADER)
+        headers: Headers = tuple(scope["headers"])
+        key_lines = get_all(headers, KEY_HEADER)
         call = Call(
             key_lines=key_lines,
-            namespace=self._settings.namespace,
+            namespace=self.settings.namespace,
             # Not asked without a key: a login, say, has no owner yet.
             principal=self._owner(scope) if key_lines else None,
             fence=Fence(secrets.token_bytes(FENCE_BYTES)),
+            now_ms=time.time_ns() // 1_000_000,
+            first_sent_ms=first_sent_ms(get_first(headers, FIRST_SENT_HEADER)),
         )
-        await Exchange(self._settings, options, connection).run(self._app, call)
+        await Exchange(self.settings, self._stores, options, connection).run(self._app, call)
 
     def _owner(self, scope: Scope) -> str | None:
-        if self._principal is None:
-            return None
-        # A lookup that finds nobody often returns None, against its annotation. Taken as it is,
-        # all such callers would share one owner and see each other's answers.
-        owner = self._principal(scope)
-        if not isinstance(owner, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(
-                f"principal returned {owner!r} for a request; it must name the owner as a string "
-                "(refuse unknown callers before this middleware, or pass principal=None)"
-            )
-        return owner
+        return None if self._principal is None else owner(self._principal(scope))
+
+    def describe(self) -> str:
+        """Return, as text to print, which requests are protected, how, and what is stored."""
+        return describe(self.settings, endpoints_of(self._app))
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open the stores before the application starts, close them after it has stopped.
@@ -168,7 +125,7 @@ class IdempotencyMiddleware:
         """
         started = await receive()
         try:
-            await self._settings.receipts.open()
+            await self._stores.receipts.open()
         except StoreUnavailable as error:
             log.warning("starting without the store: %s", error)
         except Exception as error:
@@ -197,8 +154,8 @@ class IdempotencyMiddleware:
             raise
 
     async def _close(self) -> None:
-        await self._settings.lock.close()
-        await self._settings.receipts.close()
+        await self._stores.lock.close()
+        await self._stores.receipts.close()
 
 
 def route_path(scope: Scope) -> str:

@@ -18,12 +18,20 @@ from replayfloor.server.effects import Captured
 class Capture:
     """The messages of one answer so far. `messages` is what the application sent, unchanged."""
 
-    __slots__ = ("_body_bytes", "_body_bytes_max", "_complete", "_endless", "_start", "messages")
+    __slots__ = (
+        "_body_bytes",
+        "_body_bytes_max",
+        "_complete",
+        "_endless",
+        "_headers_max",
+        "_start",
+        "messages",
+    )
 
-    def __init__(self, body_bytes_max: int) -> None:
-        """Hold back at most `body_bytes_max` bytes of body."""
+    def __init__(self, body_bytes_max: int, headers_max: int) -> None:
+        """Hold back at most `body_bytes_max` bytes; keep at most `headers_max` header lines."""
         self.messages: list[Message] = []
-        self._body_bytes_max = body_bytes_max
+        self._body_bytes_max, self._headers_max = body_bytes_max, headers_max
         self._body_bytes = 0
         self._complete = False
         self._endless = False
@@ -56,10 +64,13 @@ class Capture:
             for message in self.messages
             if message["type"] == "http.response.body"
         )
-        whole = self._complete and self._body_bytes <= self._body_bytes_max
-        return Captured(
-            Response(int(self._start["status"]), _headers(self._start), body), complete=whole
+        headers = _headers(self._start)
+        whole = (
+            self._complete
+            and self._body_bytes <= self._body_bytes_max
+            and len(headers) <= self._headers_max
         )
+        return Captured(Response(int(self._start["status"]), headers, body), complete=whole)
 
 
 def _headers(start: Message) -> Headers:

@@ -7,21 +7,23 @@ does after its answer (background tasks) neither delays nor changes anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response
-from replayfloor.server.capture import Capture, without_body_extensions
+from replayfloor.server.asgi_capture import Capture, without_body_extensions
 from replayfloor.server.claim import AsyncActiveClaim
 from replayfloor.server.flow import (
     Admitted,
     Answer,
     Answered,
     Call,
+    Exposed,
     Gone,
+    Recorded,
     Refused,
     Replayed,
     Unprotected,
@@ -31,13 +33,11 @@ from replayfloor.server.flow import (
     renew,
     settle,
 )
-from replayfloor.server.keeper import LeaseKeeper
-from replayfloor.server.perform import AsyncPerformer
+from replayfloor.server.keeper_async import AsyncLeaseKeeper
+from replayfloor.server.perform_async import AsyncPerformer, AsyncStores
+from replayfloor.server.perform_common import BODYLESS, REPLAYED, UNPROTECTED
 from replayfloor.server.policy import Options
 from replayfloor.server.settings import Settings
-
-BODYLESS = frozenset({204, 205, 304})
-"""Statuses whose answer has no body, and so no Content-Length either (RFC 9110, 8.6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,29 @@ class Connection:
 class Exchange:
     """Takes one request through admission, the application, and settlement."""
 
-    def __init__(self, settings: Settings, options: Options, connection: Connection) -> None:
+    def __init__(
+        self, settings: Settings, stores: AsyncStores, options: Options, connection: Connection
+    ) -> None:
         """Belong to one request."""
         self._settings, self._options, self._connection = settings, options, connection
-        self._performer = AsyncPerformer(settings, connection.scope, connection.receive)
-        self._keeper: LeaseKeeper | None = None
+        self._performer = AsyncPerformer(settings, stores, connection.scope, connection.receive)
+        self._keeper: AsyncLeaseKeeper | None = None
+        self._claim: AsyncActiveClaim | None = None
 
     async def run(self, app: ASGIApp, call: Call) -> None:
         """Answer the request, calling `app` at most once."""
+        try:
+            await self._run(app, call)
+        finally:
+            self._performer.close()
+
+    async def _run(self, app: ASGIApp, call: Call) -> None:
         admission = await self._performer.drive(admit(call, self._options))
         match admission:
             case Unprotected():
                 await app(*self._plain())
+            case Exposed():
+                await app(self._connection.scope, self._replaying_receive(), self._send_exposed)
             case Gone():
                 pass
             case Refused() | Replayed():
@@ -79,9 +90,14 @@ class Exchange:
     # -- the application --------------------------------------------------------------------------
 
     async def _execute(self, app: ASGIApp, admitted: Admitted) -> None:
-        held = _HeldAnswer(self, admitted, Capture(self._settings.response_bytes_max))
-        claim = AsyncActiveClaim(admitted, self._performer.transaction)
-        self._keeper = LeaseKeeper(
+        limits = (self._settings.response_bytes_max, self._settings.response_headers_max)
+        held = _HeldAnswer(self, admitted, Capture(*limits))
+        performer = self._performer
+        claim = AsyncActiveClaim(
+            admitted, self._options, performer.transaction, performer.finish_in
+        )
+        self._claim = claim
+        self._keeper = AsyncLeaseKeeper(
             period_ms(self._options) / 1000,
             lambda: self._performer.drive(renew(admitted, self._options)),
             claim.lose,
@@ -94,7 +110,9 @@ class Exchange:
             # After the answer was settled, a failure is the application's own affair.
             if not held.settled:
                 self._keeper.stop()
-                await self._performer.drive_shielded(fail(admitted, self._options, error))
+                await self._performer.drive_shielded(
+                    fail(admitted, self._options, error, claim.recorded)
+                )
             raise
 
     def _scope_with(self, claim: AsyncActiveClaim) -> Scope:
@@ -105,23 +123,28 @@ class Exchange:
         return scope
 
     def _replaying_receive(self) -> Receive:
-        body: bytes | None = self._performer.body
+        messages = self._performer.body_messages()
 
         async def receive() -> Message:
-            nonlocal body
-            if body is None:
-                return await self._connection.receive()
-            message = {"type": "http.request", "body": body, "more_body": False}
-            body = None
-            return message
+            message = await messages()
+            return await self._connection.receive() if message is None else message
 
         return receive
+
+    async def _send_exposed(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [*message.get("headers", ()), UNPROTECTED]
+            message = {**message, "headers": headers}
+        await self._connection.send(message)
 
     async def settle(self, admitted: Admitted, capture: Capture) -> bool:
         """Store or free, then send; say whether the application's further messages go out."""
         if self._keeper is not None:
             self._keeper.stop()
-        answer = await self._performer.drive(settle(admitted, capture.captured(), self._options))
+        captured = replace(
+            capture.captured(), recorded=self._claim.recorded if self._claim else None
+        )
+        answer = await self._performer.drive(settle(admitted, captured, self._options))
         await self._answer(answer, capture)
         return isinstance(answer, Answered)
 
@@ -137,12 +160,13 @@ class Exchange:
                 response = problem.to_response(self._options.documentation)
                 await self._send(response, self._settings.lifetime_headers)
             case Replayed(receipt):
-                marker = (b"idempotent-replayed", b"true")
-                await self._send(receipt.response, (*self._settings.lifetime_headers, marker))
+                await self._send(receipt.response, (*self._settings.lifetime_headers, REPLAYED))
+            case Recorded(receipt):
+                await self._send(receipt.response, self._settings.lifetime_headers)
             case Answered():
                 for message in capture.messages if capture else ():
                     await self._connection.send(self._with_lifetime(message))
-            case Gone() | Unprotected():
+            case Gone() | Unprotected() | Exposed():
                 pass
             case _:
                 assert_never(answer)

@@ -1,36 +1,97 @@
-"""What a handler sees of its claim, at `request.state.idempotency`."""
+"""What a handler sees of its claim: `request.state.idempotency`, `environ["replayfloor.claim"]`."""
 
 from __future__ import annotations
 
-from replayfloor.core.errors import UsageError
+from collections.abc import Awaitable, Callable
+
+from replayfloor.core.claims import Finish
+from replayfloor.core.derived import derived_key
+from replayfloor.core.errors import ClaimLost, UsageError
+from replayfloor.core.receipt import Receipt, keep
 from replayfloor.server.flow import Admitted
-from replayfloor.server.stores import AsyncConnection, AsyncTransaction
+from replayfloor.server.policy import Effects, Options
+from replayfloor.server.responses import to_response
+from replayfloor.server.stores import AsyncConnection, AsyncTransaction, Connection, Transaction
 
 
-class AsyncActiveClaim:
-    """The claim under which the handler runs.
+class BaseClaim:
+    """What both kinds of claim show.
 
     Attributes:
         id: 32 hex digits that name the receipt in logs and events; not the key.
         taken_over: whether an earlier execution died under this key. What it did in an atomic
             route was rolled back.
         lost: whether the lease could not be kept, so that another execution may have the key. In
-            an atomic route the commit will be refused; an external handler should stop before its
+            an atomic route the commit will be refused; any other handler should stop before its
             next effect. It stays False while nobody can tell.
     """
 
-    __slots__ = ("_transaction", "id", "lost", "taken_over")
+    __slots__ = ("_admitted", "_options", "id", "lost", "recorded", "taken_over")
 
-    def __init__(self, admitted: Admitted, transaction: AsyncTransaction | None) -> None:
-        """Show an admission; `transaction` is open in atomic routes and None in others."""
+    def __init__(self, admitted: Admitted, options: Options) -> None:
+        """Show an admission."""
+        self._admitted, self._options = admitted, options
         self.id = admitted.id.hex()
         self.taken_over = admitted.taken_over
         self.lost = False
-        self._transaction = transaction
+        self.recorded: Receipt | None = None
 
     def lose(self) -> None:
         """Note that the claim may be another's by now; called by the middleware."""
         self.lost = True
+
+    def derived_key(self, name: str) -> str:
+        """Return the key to send with the call `name` to another service.
+
+        32 characters of [0-9a-f], the same after a takeover and in a reconciler, so that the
+        other service recognises a call that is repeated. Raises UsageError for an empty name.
+        """
+        return derived_key(self._admitted.id, name)
+
+    def _receipt(self, response: object) -> Receipt:
+        if self._options.effects is Effects.ATOMIC:
+            raise UsageError(
+                'in a route with effects="atomic" the middleware finishes the receipt; write '
+                "through claim.connection and return the answer"
+            )
+        if self.recorded is not None:
+            raise UsageError("finish_in was called before: a key has one receipt")
+        return keep(
+            self._admitted.fingerprint, to_response(response), sensitive=self._options.sensitive
+        )
+
+    def _finish(self, receipt: Receipt) -> Finish:
+        return Finish(self._admitted.id, self._admitted.fence, receipt)
+
+    def _note(self, receipt: Receipt, *, finished: bool) -> None:
+        if not finished:
+            self.lost = True
+            raise ClaimLost(
+                "another execution has this key by now: roll your transaction back, the answer "
+                "that counts is the other's"
+            )
+        self.recorded = receipt
+
+
+AsyncFinishIn = Callable[[object, Finish], Awaitable[bool]]
+FinishIn = Callable[[object, Finish], bool]
+
+
+class AsyncActiveClaim(BaseClaim):
+    """The claim under which a handler runs in an ASGI application."""
+
+    __slots__ = ("_finish_in", "_transaction")
+
+    def __init__(
+        self,
+        admitted: Admitted,
+        options: Options,
+        transaction: AsyncTransaction | None,
+        finish_in: AsyncFinishIn,
+    ) -> None:
+        """Show an admission; `transaction` is open in atomic routes and None in others."""
+        super().__init__(admitted, options)
+        self._transaction, self._finish_in = transaction, finish_in
 
     @property
     def connection(self) -> AsyncConnection:
@@ -41,5 +102,60 @@ class AsyncActiveClaim:
         UsageError in other routes, and once the answer is complete.
         """
         if self._transaction is None:
-            raise UsageError('claim.connection exists in routes with effects="atomic" only')
+            raise UsageError(NOT_ATOMIC)
         return self._transaction.connection
+
+    async def finish_in(self, connection: object, response: object) -> None:
+        """Write the receipt in the handler's own open transaction, which the handler commits.
+
+        `connection` is one to the database of the receipts, with a transaction open: psycopg, or a
+        connection or session of SQLAlchemy. `response` is the answer that the handler goes on to
+        return, complete: of Starlette or FastAPI, a `replayfloor.core` Response, or (status,
+        headers, body). Commit before you return it.
+
+        Raises ClaimLost if another execution has the key: roll back. Raises UsageError in an
+        atomic route, for a second call, and for a connection or answer that cannot be used.
+        """
+        receipt = self._receipt(response)
+        finished = await self._finish_in(connection, self._finish(receipt))
+        self._note(receipt, finished=finished)
+
+
+class ActiveClaim(BaseClaim):
+    """The claim under which a handler runs in a WSGI application."""
+
+    __slots__ = ("_finish_in", "_transaction")
+
+    def __init__(
+        self,
+        admitted: Admitted,
+        options: Options,
+        transaction: Transaction | None,
+        finish_in: FinishIn,
+    ) -> None:
+        """Show an admission; `transaction` is open in atomic routes and None in others."""
+        super().__init__(admitted, options)
+        self._transaction, self._finish_in = transaction, finish_in
+
+    @property
+    def connection(self) -> Connection:
+        """The connection to write through in an atomic route: `connection.execute(…)`.
+
+        On Postgres it has everything that a `psycopg.Connection` has. See AsyncActiveClaim.
+        """
+        if self._transaction is None:
+            raise UsageError(NOT_ATOMIC)
+        return self._transaction.connection
+
+    def finish_in(self, connection: object, response: object) -> None:
+        """Write the receipt in the handler's own open transaction, which the handler commits.
+
+        `connection` is one to the database of the receipts: psycopg, sqlite3, a connection or
+        session of SQLAlchemy, or `django.db.connection`. See AsyncActiveClaim.finish_in.
+        """
+        receipt = self._receipt(response)
+        finished = self._finish_in(connection, self._finish(receipt))
+        self._note(receipt, finished=finished)
+
+
+NOT_ATOMIC = 'claim.connection exists in routes with effects="atomic" only'

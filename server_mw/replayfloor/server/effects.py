@@ -8,6 +8,8 @@ from typing import TypeAlias
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.message import Response
+from replayfloor.core.receipt import Receipt
+from replayfloor.server.body_rules import DEFAULT_BODY_RULE, BodyRule
 from replayfloor.server.events import ServerEvent
 
 
@@ -33,16 +35,20 @@ RequestAnswer: TypeAlias = RequestRead | BodyTooLarge | ClientGone
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest(Effect[RequestAnswer]):
-    """Read the body and make the fingerprint of the request."""
+    """Read the body and make the fingerprint of the request, in which it counts by `rule`."""
+
+    rule: BodyRule = DEFAULT_BODY_RULE
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
     """The handler's answer. Unless it is `complete`, it is endless or exceeds the limit, and
-    `response.body` is its beginning."""
+    `response.body` is its beginning. `recorded` is the receipt that the handler has written in a
+    transaction of its own (`claim.finish_in`), whatever became of that."""
 
     response: Response
     complete: bool = True
+    recorded: Receipt | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ class EventKind(StrEnum):
     LOCK_UNAVAILABLE = "lock-unavailable"
     STORE_UNAVAILABLE = "store-unavailable"
     LEFT_ORPHANED = "left-orphaned"
+    EXECUTED_OPENLY = "executed-openly"
+    RECEIPT_UNREADABLE = "receipt-unreadable"
+    RECONCILED = "reconciled"
 
 
 WORTH_A_WARNING = frozenset(
@@ -32,6 +35,8 @@ WORTH_A_WARNING = frozenset(
         EventKind.LOCK_UNAVAILABLE,
         EventKind.STORE_UNAVAILABLE,
         EventKind.LEFT_ORPHANED,
+        EventKind.EXECUTED_OPENLY,
+        EventKind.RECEIPT_UNREADABLE,
     }
 )
 """Kinds that the person on call wants to find in the log even if nobody listens to events."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 log = logging.getLogger("replayfloor.server")
 
 
-class LeaseKeeper:
+class AsyncLeaseKeeper:
     """Calls `renew` once the time has come; `on_lost` if it returns, since it only does then."""
 
     def __init__(

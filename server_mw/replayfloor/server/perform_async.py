@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from typing import TypeVar, assert_never
-from urllib.parse import quote
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias, TypeVar, assert_never
 
 import anyio
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope
 
-from replayfloor.core.canonical import canonical_body
 from replayfloor.core.claims import (
     Abandon,
     Acquire,
@@ -24,8 +23,10 @@ from replayfloor.core.claims import (
 )
 from replayfloor.core.drivers import run_async
 from replayfloor.core.effects import Effect, Flow
-from replayfloor.core.fingerprint import Fingerprint, fingerprint
-from replayfloor.core.message import Headers, get_first
+from replayfloor.server.body import SPOOL_BYTES, BodyReader, ReadBody
+from replayfloor.server.body_digest import CHUNK_BYTES
+from replayfloor.server.body_rules import BodyRule
+from replayfloor.server.body_target import asgi_head
 from replayfloor.server.effects import (
     BodyTooLarge,
     ClientGone,
@@ -35,13 +36,16 @@ from replayfloor.server.effects import (
     RequestAnswer,
     RequestRead,
 )
-from replayfloor.server.events import WORTH_A_WARNING, ServerEvent
-from replayfloor.server.settings import Settings
-from replayfloor.server.stores import AsyncTransaction
+from replayfloor.server.locks import AsyncLock
+from replayfloor.server.perform_common import emit
+from replayfloor.server.settings import Settings, Stores
+from replayfloor.server.shield import in_thread
+from replayfloor.server.stores import AsyncReceipts, AsyncTransaction
+
+AsyncStores: TypeAlias = Stores[AsyncReceipts, AsyncLock]
 
 F = TypeVar("F")
-
-log = logging.getLogger("replayfloor.server")
+T = TypeVar("T")
 
 CLEANUP_S = 10.0
 """How long cleanup may take after a cancellation: longer than one operation of a store, and short
@@ -49,12 +53,15 @@ enough not to hold up the shutdown of a server (uvicorn and gunicorn wait 30 s).
 
 
 class AsyncPerformer:
-    """The effects of one request. `body` and `transaction` are what performing them left."""
+    """The effects of one request. `transaction` is what performing Begin left."""
 
-    def __init__(self, settings: Settings, scope: Scope, receive: Receive) -> None:
+    def __init__(
+        self, settings: Settings, stores: AsyncStores, scope: Scope, receive: Receive
+    ) -> None:
         """Belong to one request."""
         self._settings, self._scope, self._receive = settings, scope, receive
-        self.body = b""
+        self._receipts, self._lock = stores.receipts, stores.lock
+        self._body: ReadBody | None = None
         self.transaction: AsyncTransaction | None = None
 
     async def drive(self, flow: Flow[F]) -> F:
@@ -70,30 +77,31 @@ class AsyncPerformer:
             return await self._perform(effect)
 
     async def _perform(self, effect: Effect[object]) -> object:
+        sealer = self._settings.sealer
         match effect:
             case ReadRequest():
-                return await self._read_request()
+                return await self._read_request(effect.rule)
             case Acquire():
-                return await self._settings.lock.acquire(effect)
+                return sealer.open_lock(await self._lock.acquire(effect))
             case Release():
-                return await self._settings.lock.release(effect)
+                return await self._lock.release(sealer.seal_release(effect))
             case Claim():
-                return await self._settings.receipts.claim(effect)
+                return sealer.open_claim(await self._receipts.claim(effect))
             case Extend():
-                return await self._settings.lock.extend(effect)
+                return await self._lock.extend(effect)
             case Renew():
-                return await self._settings.receipts.renew(effect)
+                return await self._receipts.renew(effect)
             case Finish():
-                return await self._settings.receipts.finish(effect)
+                return await self._receipts.finish(sealer.seal_finish(effect))
             case Abandon():
-                return await self._settings.receipts.abandon(effect)
+                return await self._receipts.abandon(effect)
             case Begin() | Commit() | Rollback():
                 return await self._perform_in_transaction(effect)
             case Pause(pause_ms):
                 await anyio.sleep(pause_ms / 1000)
                 return None
             case Emit(event):
-                self._emit(event)
+                emit(self._settings, event)
                 return None
             case _:
                 raise TypeError(f"the server flow asked for {effect!r}")
@@ -101,12 +109,12 @@ class AsyncPerformer:
     async def _perform_in_transaction(self, effect: Begin | Commit | Rollback) -> bool | None:
         match effect:
             case Begin():
-                self.transaction = await self._settings.receipts.begin()
+                self.transaction = await self._receipts.begin()
                 return None
             case Commit(finish):
                 if self.transaction is None:
                     raise TypeError("commit without a transaction")
-                return await self.transaction.commit(finish)
+                return await self.transaction.commit(self._settings.sealer.seal_finish(finish))
             case Rollback():
                 if self.transaction is not None:
                     await self.transaction.rollback()
@@ -114,45 +122,60 @@ class AsyncPerformer:
             case _:
                 assert_never(effect)
 
-    async def _read_request(self) -> RequestAnswer:
-        limit = self._settings.body_bytes_max
-        chunks: list[bytes] = []
-        size = 0
-        more = True
-        while more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                return ClientGone()
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > limit:
-                return BodyTooLarge()
-            chunks.append(chunk)
-            more = message.get("more_body", False)
-        self.body = b"".join(chunks)
-        return RequestRead(_fingerprint(self._scope, self.body))
+    async def finish_in(self, connection: object, finish: Finish) -> bool:
+        """Finish inside the handler's own transaction (see AsyncReceipts.finish_in)."""
+        return await self._receipts.finish_in(connection, self._settings.sealer.seal_finish(finish))
 
-    def _emit(self, event: ServerEvent) -> None:
-        if event.kind in WORTH_A_WARNING:
-            log.warning("%s receipt=%s %s", event.kind.value, event.receipt_id, event.detail)
-        listener = self._settings.on_event
-        if listener is not None:
-            try:
-                listener(event)
-            except Exception:
-                # A listener that fails must not decide over a payment.
-                log.exception("on_event failed for %s", event.kind.value)
+    async def _read_request(self, rule: BodyRule) -> RequestAnswer:
+        reader = BodyReader(asgi_head(self._scope), rule)
+        try:
+            more = True
+            while more:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    return ClientGone()
+                chunk: bytes = message.get("body", b"")
+                if reader.size + len(chunk) > self._settings.body_bytes_max:
+                    return BodyTooLarge()
+                await _off_the_loop(reader, partial(reader.feed, chunk), SPOOL_BYTES, len(chunk))
+                more = message.get("more_body", False)
+            self._body = await _off_the_loop(reader, reader.finish, CHUNK_BYTES)
+        finally:
+            reader.close()
+        return RequestRead(self._body.fingerprint)
+
+    def body_messages(self) -> Callable[[], Awaitable[Message | None]]:
+        """Return a function that gives the body message by message, and then None."""
+        body = self._body
+        if body is None:
+            raise TypeError("the request has not been read")
+        pieces = iter((body.data,)) if body.data is not None else body.chunks()
+        left = body.size
+        ended = False
+
+        async def message() -> Message | None:
+            nonlocal left, ended
+            if ended:
+                return None
+            piece = (
+                next(pieces) if body.data is not None else await in_thread(partial(next, pieces))
+            )
+            left -= len(piece)
+            ended = left <= 0
+            return {"type": "http.request", "body": piece, "more_body": not ended}
+
+        return message
+
+    def close(self) -> None:
+        """Give up the body."""
+        if self._body is not None:
+            self._body.close()
 
 
-def _fingerprint(scope: Scope, body: bytes) -> Fingerprint:
-    headers: Headers = tuple(scope["headers"])
-    # A server gives the target's own bytes; a test client may give the decoded path only.
-    path = scope.get("raw_path") or quote(scope["path"]).encode()
-    content_type = get_first(headers, b"content-type") or b""
-    return fingerprint(
-        method=scope["method"],
-        path=path.partition(b"?")[0],
-        query=scope.get("query_string", b""),
-        content_type=content_type,
-        body=canonical_body(content_type, body),
-    )
+async def _off_the_loop(
+    reader: BodyReader, work: Callable[[], T], limit: int, adding: int = 0
+) -> T:
+    """Run work on a body; in a thread if it may take long enough to hold up the event loop."""
+    if reader.size + adding > limit:
+        return await in_thread(work)
+    return work()

@@ -3,8 +3,10 @@
 not executed       307 308 401 403 408 425 429 503 never stored, the key is freed
 stored             every other 2xx, 3xx, 4xx
 ambiguous          every other 5xx, an exception   atomic: rolled back and freed
-                                                   external: stored, unless the route says
+                                                   else: stored, unless the route says
                                                    ambiguous="release"
+
+A route may move single statuses with `store` and `free`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from enum import StrEnum
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import DEFAULT_RULES, KeyRules
 from replayfloor.core.problem import DOCUMENTATION
+from replayfloor.server.body_rules import DEFAULT_BODY_RULE, BodyRule
 
 NOT_EXECUTED = frozenset({307, 308, 401, 403, 408, 425, 429, 503})
 """Answers that are given before an operation begins. Stored, one 401 or 429 would pin the key
@@ -33,18 +36,32 @@ class Effects(StrEnum):
 
     ATOMIC: in the receipt's own transaction, through `claim.connection`. A crash leaves nothing,
     so an orphaned key is taken over. EXTERNAL: anywhere. A crash leaves an unknown outcome, and an
-    orphaned key is answered so until it is reconciled.
+    orphaned key is answered so until it is reconciled. REPEATABLE: anywhere, and harmless when run
+    again, because what it calls recognises `claim.derived_key(…)` or because its own transaction
+    ends with `claim.finish_in(…)`. An orphaned key is taken over.
     """
 
     ATOMIC = "atomic"
     EXTERNAL = "external"
+    REPEATABLE = "repeatable"
 
 
 class Ambiguous(StrEnum):
-    """What to do with a 5xx or an exception of an EXTERNAL handler."""
+    """What to do with a 5xx or an exception of a handler whose writes cannot be rolled back."""
 
     STORE = "store"
     RELEASE = "release"
+
+
+class Outage(StrEnum):
+    """What to do with a keyed request while the receipts cannot be reached.
+
+    REFUSE: 503, nothing is executed. EXECUTE: run the handler without protection and say so in the
+    answer's header; a repeated request may then be executed twice.
+    """
+
+    REFUSE = "refuse"
+    EXECUTE = "execute"
 
 
 class Disposition(StrEnum):
@@ -56,28 +73,64 @@ class Disposition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How one route is protected. Times in milliseconds; see IdempotencyMiddleware for meanings."""
+    """How one route is protected. Times in milliseconds; see IdempotencyMiddleware for meanings.
+
+    `retention_ms` is None if receipts are kept for ever: no key is too old then.
+    """
 
     required: bool = False
     effects: Effects = Effects.EXTERNAL
     ambiguous: Ambiguous = Ambiguous.STORE
+    store: frozenset[int] = frozenset()
+    free: frozenset[int] = frozenset()
+    sensitive: bool = False
+    on_outage: Outage = Outage.REFUSE
     lease_ms: int = 30_000
     wait_ms: int = 0
     cache_ms: int = 0
+    retention_ms: int | None = None
+    require_uuid7: bool = False
     key_rules: KeyRules = DEFAULT_RULES
+    body_rule: BodyRule = DEFAULT_BODY_RULE
     documentation: str = DOCUMENTATION
 
     def __post_init__(self) -> None:
-        """Refuse times that cannot work."""
+        """Refuse what cannot work. Raises ConfigurationError."""
         if not 1 <= self.lease_ms <= LEASE_S_MAX * 1000:
             raise ConfigurationError(f"lease_s must be from 0.001 to {LEASE_S_MAX}")
         if self.wait_ms < 0 or self.cache_ms < 0:
             raise ConfigurationError("wait_for_s and cache_s must not be negative")
+        if self.require_uuid7 and self.retention_ms is None:
+            raise ConfigurationError("require_uuid7 needs a retention to compare the age with")
+        _check_statuses(self.store, self.free)
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether an orphan is executed again: nothing happened, or once more does no harm."""
+        return self.effects is not Effects.EXTERNAL
+
+    @property
+    def executes_openly(self) -> bool:
+        """Whether a request is executed without a receipt; an ATOMIC handler cannot be."""
+        return self.on_outage is Outage.EXECUTE and self.effects is not Effects.ATOMIC
+
+
+def _check_statuses(store: frozenset[int], free: frozenset[int]) -> None:
+    if wrong := sorted(status for status in store | free if not 200 <= status <= 999):
+        raise ConfigurationError(f"store and free: {wrong} are no statuses of an answer")
+    if both := sorted(store & free):
+        raise ConfigurationError(f"{both} are in both store and free")
+    if done := sorted(status for status in free if status < 300):
+        raise ConfigurationError(
+            f"free={done}: a key that is freed after a success would execute a second time"
+        )
 
 
 def disposition(status: int, options: Options) -> Disposition:
     """Say whether an answer of the handler is stored or frees the key."""
-    if status in NOT_EXECUTED:
+    if status in options.store:
+        return Disposition.STORE
+    if status in options.free or status in NOT_EXECUTED:
         return Disposition.FREE
     if status < AMBIGUOUS_MIN:
         return Disposition.STORE

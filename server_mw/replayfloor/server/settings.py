@@ -4,100 +4,155 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from replayfloor.core.errors import ConfigurationError
-from replayfloor.core.key import KeyRules
+from replayfloor.core.key import KEY_LENGTH_MAX, KeyRules
 from replayfloor.core.message import Headers
-from replayfloor.server.events import ServerEvent
-from replayfloor.server.locks import AsyncLock, open_async_lock
+from replayfloor.core.problem import DOCUMENTATION
+from replayfloor.server.body_rules import FingerprintOption, body_rule
+from replayfloor.server.options import MiddlewareOptions, OnEvent
 from replayfloor.server.policy import Options
-from replayfloor.server.routes import Route, RouteTable, effects_of
-from replayfloor.server.stores import AsyncReceipts, open_async_receipts
+from replayfloor.server.routes import (
+    Route,
+    RouteTable,
+    ambiguous_of,
+    effects_of,
+    milliseconds,
+    outage_of,
+    statuses_of,
+)
+from replayfloor.server.sealing import Cipher, Sealer
 
 BODY_BYTES_MAX = 1024 * 1024
-"""Request bytes held in memory to make the fingerprint; a larger body is refused with 413."""
+"""Request bytes taken to make the fingerprint; a larger body is refused with 413. JSON and forms
+are compared by meaning up to the same size; raised for uploads, larger bodies go to a file."""
 
 RESPONSE_BYTES_MAX = 1024 * 1024
 """Answer bytes kept for a replay; a larger answer passes through and leaves a tombstone."""
+
+RESPONSE_HEADERS_MAX = 100
+"""Header lines of an answer kept for a replay, what common servers take of a request; an answer
+with more passes through and leaves a tombstone."""
 
 CACHE_S = 3600.0
 """How long a receipt is also kept in the lock's place. Only a matter of memory: what is gone from
 there comes from the receipts. Never longer than the retention."""
 
 T = TypeVar("T")
-
-OnEvent = Callable[[ServerEvent], None]
+ReceiptsT = TypeVar("ReceiptsT")
+LockT = TypeVar("LockT")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all requests of one middleware share."""
+    """What all requests of one middleware share, but for the stores."""
 
-    receipts: AsyncReceipts
-    lock: AsyncLock
     routes: RouteTable
     namespace: str
     body_bytes_max: int
     response_bytes_max: int
-    lifetime_headers: Headers = field(default=())
-    on_event: OnEvent | None = None
+    response_headers_max: int
+    lifetime_headers: Headers
+    sealer: Sealer
+    on_event: OnEvent | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stores(Generic[ReceiptsT, LockT]):
+    """The two stores of one middleware."""
+
+    receipts: ReceiptsT
+    lock: LockT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """The constructor's arguments, as the two middlewares take them (see IdempotencyMiddleware)."""
+    """MiddlewareOptions with their defaults."""
 
-    receipts: str | AsyncReceipts
-    lock: str | AsyncLock
-    routes: Sequence[Route] | None
-    required: bool
-    effects: str
-    methods: Sequence[str]
-    retention: timedelta | float | None
-    lease_s: float
-    wait_for_s: float
-    namespace: str
-    body_bytes_max: int
-    response_bytes_max: int
-    accept_unquoted: bool
-    documentation: str
-    on_event: OnEvent | None
+    routes: Sequence[Route] | None = None
+    required: bool = False
+    effects: str = "external"
+    ambiguous: str = "store"
+    methods: Sequence[str] = ("POST", "PATCH")
+    store: Collection[int] = ()
+    free: Collection[int] = ()
+    retention: timedelta | float | None = None
+    require_uuid7: bool = False
+    lease_s: float = 30.0
+    wait_for_s: float = 0.0
+    namespace: str = "default"
+    fingerprint: FingerprintOption | None = None
+    exclude: Sequence[str] = ()
+    key_length_min: int = 1
+    key_length_max: int = KEY_LENGTH_MAX
+    key_pattern: str | re.Pattern[str] | None = None
+    accept_unquoted: bool = False
+    body_bytes_max: int = BODY_BYTES_MAX
+    response_bytes_max: int = RESPONSE_BYTES_MAX
+    response_headers_max: int = RESPONSE_HEADERS_MAX
+    response_cipher: Cipher | None = None
+    on_outage: str = "refuse"
+    documentation: str = DOCUMENTATION
+    on_event: OnEvent | None = None
 
     def to_settings(self) -> Settings:
         """Check everything and open nothing. Raises ConfigurationError."""
         self._check()
         retention_s = _seconds(self.retention)
-        cache_s = CACHE_S if retention_s is None else min(CACHE_S, retention_s)
-        defaults = Options(
-            required=self.required,
-            effects=effects_of(self.effects),
-            lease_ms=_milliseconds("lease_s", self.lease_s),
-            wait_ms=_milliseconds("wait_for_s", self.wait_for_s),
-            cache_ms=round(cache_s * 1000),
-            key_rules=KeyRules(accept_unquoted=self.accept_unquoted),
-            documentation=self.documentation,
-        )
         lifetime: Headers = ()
         if retention_s is not None:
             lifetime = ((b"idempotency-key-lifetime", str(int(retention_s)).encode()),)
         return Settings(
-            receipts=_receipts(self.receipts),
-            lock=_lock(self.lock),
-            routes=RouteTable(self.routes or (), self.methods, defaults),
+            routes=RouteTable(self.routes or (), self.methods, self._defaults(retention_s)),
             namespace=self.namespace,
             body_bytes_max=self.body_bytes_max,
             response_bytes_max=self.response_bytes_max,
+            response_headers_max=self.response_headers_max,
             lifetime_headers=lifetime,
+            sealer=Sealer(self.response_cipher),
             on_event=self.on_event,
         )
 
+    def _defaults(self, retention_s: float | None) -> Options:
+        cache_s = CACHE_S if retention_s is None else min(CACHE_S, retention_s)
+        return Options(
+            required=self.required,
+            effects=effects_of(self.effects),
+            ambiguous=ambiguous_of(self.ambiguous),
+            store=statuses_of("store", self.store),
+            free=statuses_of("free", self.free),
+            on_outage=outage_of(self.on_outage),
+            lease_ms=milliseconds("lease_s", self.lease_s),
+            wait_ms=milliseconds("wait_for_s", self.wait_for_s),
+            cache_ms=round(cache_s * 1000),
+            retention_ms=None if retention_s is None else round(retention_s * 1000),
+            require_uuid7=self.require_uuid7,
+            key_rules=self._key_rules(),
+            body_rule=body_rule(fingerprint=self.fingerprint, exclude=self.exclude),
+            documentation=self.documentation,
+        )
+
+    def _key_rules(self) -> KeyRules:
+        try:
+            pattern = None if self.key_pattern is None else re.compile(self.key_pattern)
+        except re.error as error:
+            raise ConfigurationError(f"key_pattern: {error}") from error
+        return KeyRules(
+            length_min=self.key_length_min,
+            length_max=self.key_length_max,
+            pattern=pattern,
+            accept_unquoted=self.accept_unquoted,
+        )
+
     def _check(self) -> None:
-        if self.body_bytes_max < 0 or self.response_bytes_max < 0:
-            raise ConfigurationError("body_bytes_max and response_bytes_max must not be negative")
+        if min(self.body_bytes_max, self.response_bytes_max, self.response_headers_max) < 0:
+            raise ConfigurationError(
+                "body_bytes_max, response_bytes_max and response_headers_max must not be negative"
+            )
         if isinstance(self.methods, str):
             raise ConfigurationError(f"methods={self.methods!r}: expected a sequence of methods")
         routes = cast("Sequence[object]", self.routes or ())
@@ -107,32 +162,27 @@ class Arguments:
             raise ConfigurationError("documentation: expected the URL of a page")
 
 
+def build(options: MiddlewareOptions) -> Settings:
+    """Return the settings of a middleware. Raises ConfigurationError."""
+    known = {each.name for each in fields(Arguments)}
+    if unknown := sorted(set(options) - known):
+        raise ConfigurationError(
+            f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+        )
+    return Arguments(**options).to_settings()
+
+
 _LINK = re.compile(r"[!#-;=?-~]+")
 """What a URL may hold where it stands between angle brackets and quotes, in a header."""
 
 
-def _receipts(option: str | AsyncReceipts) -> AsyncReceipts:
+def instance(name: str, option: T | str, method: str, open_: Callable[[str], T]) -> T:
+    """Return the store of an option: a URL, or an instance. Raises ConfigurationError."""
     if isinstance(option, str):
-        return open_async_receipts(option)
-    return _instance("receipts", option, "claim")
-
-
-def _lock(option: str | AsyncLock) -> AsyncLock:
-    if isinstance(option, str):
-        return open_async_lock(option)
-    return _instance("lock", option, "acquire")
-
-
-def _instance(name: str, option: T, method: str) -> T:
+        return open_(option)
     if not callable(getattr(option, method, None)):
         raise ConfigurationError(f"{name}: expected a URL or an instance, got {type(option)}")
     return option
-
-
-def _milliseconds(name: str, seconds: float) -> int:
-    if not math.isfinite(seconds):
-        raise ConfigurationError(f"{name}={seconds}: expected a number of seconds")
-    return round(seconds * 1000)
 
 
 def _seconds(retention: timedelta | float | None) -> float | None:

@@ -47,11 +47,18 @@ def fingerprint(
 
     `path` and `query` are the raw bytes of the target; of `content_type` only the media type
     counts, in any letter case: a boundary or charset parameter may differ between two sends.
+    `body` is the body or what stands for it, such as a digest of one that is never whole in
+    memory; only fingerprints whose bodies were taken in the same way can be compared.
     """
-    media_type = content_type.partition(b";")[0].strip().lower()
+    media_type = media_type_of(content_type)
     parts = (_REQUEST_LABEL, method.upper().encode(), path, query, media_type, body)
     each = b"".join(_digest((part,))[:1] for part in parts[1:])
     return Fingerprint(_digest(parts)[: DIGEST_BYTES - len(PARTS)] + each)
+
+
+def media_type_of(content_type: bytes) -> bytes:
+    """Return the media type of a Content-Type value in lower case, without its parameters."""
+    return content_type.partition(b";")[0].strip().lower()
 
 
 def differing_parts(first: Fingerprint, second: Fingerprint) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, cast
 
 from replayfloor.core.key import DRAFT_REVISION
-from replayfloor.core.message import Headers, Response
+from replayfloor.core.message import Headers, Response, get_first
 
 TYPE_PREFIX: Final = "urn:replayfloor:problem:"
 MEDIA_TYPE: Final = "application/problem+json"
@@ -26,6 +26,7 @@ class ProblemKind(StrEnum):
 
     MISSING_KEY = "missing-key"
     INVALID_KEY = "invalid-key"
+    KEY_EXPIRED = "key-expired"
     KEY_REUSED = "key-reused"
     IN_FLIGHT = "in-flight"
     OUTCOME_UNKNOWN = "outcome-unknown"
@@ -38,6 +39,7 @@ class ProblemKind(StrEnum):
 _STATUS_AND_TITLE: Final[dict[ProblemKind, tuple[int, str]]] = {
     ProblemKind.MISSING_KEY: (400, "This operation requires an Idempotency-Key"),
     ProblemKind.INVALID_KEY: (400, "The Idempotency-Key is malformed"),
+    ProblemKind.KEY_EXPIRED: (400, "The Idempotency-Key is older than receipts are kept"),
     ProblemKind.KEY_REUSED: (422, "The Idempotency-Key was used for another request"),
     ProblemKind.IN_FLIGHT: (409, "A request with this Idempotency-Key is in flight"),
     ProblemKind.OUTCOME_UNKNOWN: (409, "The outcome of this Idempotency-Key is unknown"),
@@ -137,6 +139,20 @@ def invalid_key(detail: str) -> Problem:
     return Problem(ProblemKind.INVALID_KEY, detail)
 
 
+def key_expired(retention_s: int) -> Problem:
+    """Return the 400 for a key that is older than the retention (draft -07, 2.3).
+
+    Not 410: senders of webhooks take that for the end of the endpoint.
+    """
+    return Problem(
+        ProblemKind.KEY_EXPIRED,
+        f"Receipts are kept for {retention_s} s and the key is older, so nobody can tell whether "
+        "it was used. Nothing was executed now. Find out whether the operation was carried out "
+        "before you use a new key.",
+        members={"retention": retention_s},
+    )
+
+
 def key_reused(parts: Sequence[str]) -> Problem:
     """Return the 422 for a key that belongs to another request.
 
@@ -186,14 +202,21 @@ def commit_unknown(retry_after_s: int) -> Problem:
     )
 
 
-def answer_not_kept(status: int) -> Problem:
-    """Return the 409 for a finished key of which only a tombstone is left."""
-    problem = Problem(
+def answer_not_kept(original: Response) -> Problem:
+    """Return the 409 for a finished key of which only a tombstone is left.
+
+    `original` is what is left: the status, and perhaps the Location of the result.
+    """
+    members: dict[str, int | str | bool] = {"original_status": original.status}
+    location = get_first(original.headers, b"location")
+    if location is not None:
+        members["location"] = location.decode("latin-1")
+    return Problem(
         ProblemKind.ANSWER_NOT_KEPT,
         "The request was executed once and will not be executed again, but its answer was too "
-        "large to be kept. Read the result from the resource itself.",
+        "large, or too secret, to be kept. Read the result from the resource itself.",
+        members=members,
     )
-    return replace(problem, members={"original_status": status})
 
 
 def store_unavailable(retry_after_s: int) -> Problem:

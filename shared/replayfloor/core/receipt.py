@@ -2,7 +2,7 @@
 
 What is kept is what a replay shows: status, body and headers, byte for byte, without the headers
 that belong to one message or one browser. A tombstone says that an answer was given whose body
-was not kept.
+was not kept. A sealed receipt holds its headers and body enciphered, as its body.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from replayfloor.core.message import Headers, Response, get_all
 
 VERSION = 1
 _TOMBSTONE = 0x01
+_SEALED = 0x02
 _CHECK_BYTES = 4
+_FIXED_BYTES = 4
+"""Version, flags and status, ahead of the content."""
 
 HOP_BY_HOP = frozenset(
     b"connection keep-alive te trailer transfer-encoding upgrade proxy-authenticate "
@@ -37,19 +40,35 @@ Content-Length by us; a cookie or a challenge of the first caller is not the sec
 class Receipt:
     """The durable record of a finished key: which request it was, and what was answered.
 
-    `tombstone` means that the body was too large or endless: `response.body` is then empty and
-    must not be shown as an answer.
+    `tombstone` means that the body was not kept (too large, endless, or secret): `response.body`
+    is then empty and must not be shown as an answer. `sealed` means that `response.body` is what
+    `encode_content` gave, enciphered; `response` is not the answer before it has been opened.
     """
 
     fingerprint: Fingerprint
     response: Response
     tombstone: bool = False
+    sealed: bool = False
 
 
-def keep(fingerprint: Fingerprint, response: Response, *, tombstone: bool = False) -> Receipt:
-    """Make the receipt of an answer: drop the headers that no later message may carry."""
-    dropped = HOP_BY_HOP | PER_MESSAGE | _named_by_connection(response.headers)
-    headers = tuple(pair for pair in response.headers if pair[0].lower() not in dropped)
+def keep(
+    fingerprint: Fingerprint,
+    response: Response,
+    *,
+    tombstone: bool = False,
+    sensitive: bool = False,
+) -> Receipt:
+    """Make the receipt of an answer: drop the headers that no later message may carry.
+
+    Of a `sensitive` answer only the status and the Location are kept: a header may hold a secret
+    as well as a body, and the address is where its owner finds the result.
+    """
+    if sensitive:
+        tombstone = True
+        headers = tuple(pair for pair in response.headers if pair[0].lower() == b"location")
+    else:
+        dropped = HOP_BY_HOP | PER_MESSAGE | _named_by_connection(response.headers)
+        headers = tuple(pair for pair in response.headers if pair[0].lower() not in dropped)
     body = b"" if tombstone else response.body
     return Receipt(fingerprint, Response(response.status, headers, body), tombstone)
 
@@ -66,13 +85,31 @@ def encode_receipt(receipt: Receipt) -> bytes:
     body (all counted by LEB128 varints), then a CRC-32 of everything before it.
     """
     response = receipt.response
-    out = bytearray((VERSION, _TOMBSTONE if receipt.tombstone else 0))
+    flags = (_TOMBSTONE if receipt.tombstone else 0) | (_SEALED if receipt.sealed else 0)
+    out = bytearray((VERSION, flags))
     out += response.status.to_bytes(2, "big")
-    out += _varint(len(response.headers))
+    out += encode_content(response)
+    return bytes(out) + zlib.crc32(out).to_bytes(_CHECK_BYTES, "big")
+
+
+def encode_content(response: Response) -> bytes:
+    """Return headers and body in the binary form: all of an answer but its status."""
+    out = bytearray(_varint(len(response.headers)))
     for name, value in response.headers:
         out += _varint(len(name)) + name + _varint(len(value)) + value
-    out += _varint(len(response.body)) + response.body
-    return bytes(out) + zlib.crc32(out).to_bytes(_CHECK_BYTES, "big")
+    return bytes(out + _varint(len(response.body)) + response.body)
+
+
+def decode_content(status: int, data: bytes) -> Response:
+    """Return the answer whose headers and body are in `data`. Raises ReceiptCorrupt."""
+    reader = _Reader(data)
+    headers = tuple(
+        (reader.take(reader.varint()), reader.take(reader.varint())) for _ in range(reader.varint())
+    )
+    body = reader.take(reader.varint())
+    if reader.left:
+        raise ReceiptCorrupt(f"{reader.left} bytes follow the receipt")
+    return Response(status, headers, body)
 
 
 def decode_receipt(fingerprint: bytes, data: bytes) -> Receipt:
@@ -86,19 +123,16 @@ def decode_receipt(fingerprint: bytes, data: bytes) -> Receipt:
     content, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
     if zlib.crc32(content).to_bytes(_CHECK_BYTES, "big") != check:
         raise ReceiptCorrupt("the receipt is truncated or altered: its checksum differs")
-    reader = _Reader(content)
-    version, flags = reader.take(2)
-    if version != VERSION or flags & ~_TOMBSTONE:
+    if len(content) < _FIXED_BYTES:
+        raise ReceiptCorrupt("the receipt ends too early")
+    version, flags = content[:2]
+    if version != VERSION or flags & ~(_TOMBSTONE | _SEALED):
         raise ReceiptCorrupt(f"receipt version {version} (flags {flags}) is not known here")
-    status = int.from_bytes(reader.take(2), "big")
-    headers = tuple(
-        (reader.take(reader.varint()), reader.take(reader.varint())) for _ in range(reader.varint())
+    status = int.from_bytes(content[2:_FIXED_BYTES], "big")
+    response = decode_content(status, content[_FIXED_BYTES:])
+    return Receipt(
+        Fingerprint(fingerprint), response, bool(flags & _TOMBSTONE), bool(flags & _SEALED)
     )
-    body = reader.take(reader.varint())
-    if reader.left:
-        raise ReceiptCorrupt(f"{reader.left} bytes follow the receipt")
-    response = Response(status, headers, body)
-    return Receipt(Fingerprint(fingerprint), response, bool(flags & _TOMBSTONE))
 
 
 def _varint(number: int) -> bytes:

@@ -5,12 +5,18 @@ The world in which it happens is in `client_world`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar, cast
 
 from replayfloor.client.profiles import NS_PER_S
+from replayfloor.core.effects import Effect, Flow
+from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.journal import JournalEntry
 from replayfloor.core.message import Response
+
+R = TypeVar("R")
 
 IN_FLIGHT_MS = 2000
 """What the provider's "in flight" asks to wait."""
@@ -57,11 +63,33 @@ class CrashPoint:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A request that left. `entry` is what the journal held at that moment."""
+    """A request that left. `entry` is what the journal held at that moment.
+
+    `at_ns` is the wall clock, `elapsed_ns` the time that has really passed since the first left.
+    """
 
     key: str
     at_ns: int
+    elapsed_ns: int
     entry: JournalEntry | None
+
+
+def run_until_crash(flow: Flow[R], perform: Callable[[Effect[object]], object]) -> R:
+    """Drive a flow to its end, or to a Crash, after which it is dropped: nothing is cleaned up."""
+    answer: object = None
+    failure: Exception | None = None
+    try:
+        while True:
+            effect = flow.send(answer) if failure is None else flow.throw(failure)
+            answer = failure = None
+            try:
+                answer = perform(effect)
+            except StoreUnavailable as error:
+                failure = error
+    except StopIteration as stop:
+        return cast("R", stop.value)
+    finally:
+        flow.close()
 
 
 class SimulatedProvider:

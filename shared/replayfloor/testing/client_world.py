@@ -11,26 +11,29 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from replayfloor.client.budget import Refund, RetryBudget, Spend
 from replayfloor.client.effects import (
     Attempted,
     Draw,
     Emit,
     Entropy,
     Failure,
+    Moment,
     Now,
     Operation,
     Reply,
     Send,
     Sleep,
 )
+from replayfloor.client.elapsed import is_late
 from replayfloor.client.events import Event
 from replayfloor.client.flow import operate
 from replayfloor.client.journal import MemoryJournal
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import NS_PER_S, Profile
-from replayfloor.client.progress import Verdict
-from replayfloor.core.drivers import run
-from replayfloor.core.effects import Effect
+from replayfloor.client.progress import Terms, Verdict
+from replayfloor.client.support import Learning, NoteSupport, RecallSupport, SupportMemory
+from replayfloor.core.effects import Effect, Flow
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.fingerprint import fingerprint
 from replayfloor.core.journal import (
@@ -40,6 +43,9 @@ from replayfloor.core.journal import (
     EndAttempt,
     JournalEntry,
     OperationState,
+    ReadOperation,
+    ReleaseLease,
+    RenewLease,
     StartAttempt,
 )
 from replayfloor.core.message import Response
@@ -52,6 +58,7 @@ from replayfloor.testing.client_faults import (
     Departure,
     Fate,
     SimulatedProvider,
+    run_until_crash,
 )
 
 START_NS = 1_800_000_000 * NS_PER_S
@@ -87,6 +94,21 @@ class SimulatedJournal(MemoryJournal):
         self._fail_if_down()
         return self._noted(super().close_operation(effect))
 
+    def renew_lease(self, effect: RenewLease) -> JournalEntry:
+        """Perform RenewLease."""
+        self._fail_if_down()
+        return self._noted(super().renew_lease(effect))
+
+    def release_lease(self, effect: ReleaseLease) -> JournalEntry:
+        """Perform ReleaseLease."""
+        self._fail_if_down()
+        return self._noted(super().release_lease(effect))
+
+    def read(self, effect: ReadOperation) -> JournalEntry | None:
+        """Perform ReadOperation."""
+        self._fail_if_down()
+        return super().read(effect)
+
     def _noted(self, entry: JournalEntry) -> JournalEntry:
         self.history.append(entry)
         return entry
@@ -98,36 +120,39 @@ class SimulatedJournal(MemoryJournal):
 
 @dataclass
 class ClientWorld:
-    """Everything around the flow of one operation. `now_ns` may be moved between two calls."""
+    """Everything around the flow of one operation.
+
+    `now_ns` is the wall clock, and may be set; `boot_ns` goes on until `restart`. How much time
+    has really passed is in `true_ns`, and the provider forgets by it.
+    """
 
     profile: Profile
     policy: RetryPolicy
     attempts: Iterable[Attempt]
     operation_id: str = "invoice-1"
     now_ns: int = START_NS
+    true_ns: int = START_NS
     journal: SimulatedJournal = field(default_factory=SimulatedJournal)
     departures: list[Departure] = field(default_factory=list[Departure])
     events: list[Event] = field(default_factory=list[Event])
     waits_s: list[float] = field(default_factory=list[float])
     draw: float = 0.5
+    learning: Learning = Learning.SHORTEN
+    keeps_responses: bool = False
+    boot_ns: int = 10**12
+    boot_id: str = "boot-1"
+    budget: RetryBudget = field(default_factory=RetryBudget)
+    support: SupportMemory = field(default_factory=SupportMemory)
 
     def __post_init__(self) -> None:
         """The script begins; what follows it is answered."""
         self.provider = SimulatedProvider(self.profile.retention_s)
         self._script: Iterator[Attempt] = iter(self.attempts)
         self._entropy = 0
+        self.first_left_ns: int | None = None
 
     def call(self, crash: CrashPoint | None = None) -> Verdict:
         """Call the flow once, in a process of its own; raises Crash if it dies."""
-        operation = Operation(
-            method="POST",
-            origin="https://api.example",
-            path="/charges",
-            fingerprint=fingerprint(
-                method="POST", path=b"/charges", query=b"", content_type=b"", body=b"{}"
-            ),
-            operation_id=self.operation_id,
-        )
         performed = -1
 
         def perform(effect: Effect[object]) -> object:
@@ -141,13 +166,32 @@ class ClientWorld:
                 raise Crash
             return answer
 
-        return run(operate(operation, self.profile, self.policy), perform)
+        return run_until_crash(self.flow(), perform)
+
+    def flow(self) -> Flow[Verdict]:
+        """Return the flow of one call."""
+        operation = Operation(
+            method="POST",
+            origin="https://api.example",
+            path="/charges",
+            fingerprint=fingerprint(
+                method="POST", path=b"/charges", query=b"", content_type=b"", body=b"{}"
+            ),
+            operation_id=self.operation_id,
+        )
+        terms = Terms(
+            profile=self.profile,
+            policy=self.policy,
+            learning=self.learning,
+            keeps_responses=self.keeps_responses,
+        )
+        return operate(operation, terms)
 
     def perform(self, effect: Effect[object]) -> object:
         """Perform one effect."""
         match effect:
             case Now():
-                return self.now_ns
+                return self.moment()
             case Draw():
                 return self.draw
             case Entropy(count):
@@ -159,6 +203,16 @@ class ClientWorld:
                 return None
             case Emit(event):
                 self.events.append(event)
+                return None
+            case Spend():
+                return self.budget.spend(effect)
+            case Refund():
+                self.budget.refund(effect)
+                return None
+            case RecallSupport():
+                return self.support.recall(effect)
+            case NoteSupport():
+                self.support.note(effect)
                 return None
             case Send():
                 return self.send(effect)
@@ -176,29 +230,55 @@ class ClientWorld:
                 return self.journal.end_attempt(effect)
             case CloseOperation():
                 return self.journal.close_operation(effect)
+            case RenewLease():
+                return self.journal.renew_lease(effect)
+            case ReleaseLease():
+                return self.journal.release_lease(effect)
+            case ReadOperation():
+                return self.journal.read(effect)
             case _:
                 raise TypeError(f"an effect that this world does not know: {effect!r}")
 
     def send(self, send: Send) -> Attempted:
         """Perform one attempt as the script says."""
+        answer, took_s = self.depart(send)
+        self.pass_time(took_s)
+        return answer
+
+    def depart(self, send: Send) -> tuple[Attempted, float]:
+        """Let the request of one attempt leave; return the answer, and when it arrives."""
         attempt = next(self._script, Attempt())
         if attempt.fate is Fate.REFUSED:
-            return Failure("ConnectError", maybe_sent=False)
+            return Failure("ConnectError", maybe_sent=False), 0.0
         self.pass_time(attempt.pool_wait_s)
         if self.held_back(send):
-            return Failure("the send deadline passed", maybe_sent=False, fenced=True)
-        self.departures.append(Departure(send.key, self.now_ns, self._entry()))
-        answer = self._arrive(send.key, attempt.fate)
-        self.pass_time(attempt.took_s)
-        return answer
+            return Failure("the send deadline passed", maybe_sent=False, fenced=True), 0.0
+        entry = self.entry()
+        self.departures.append(Departure(send.key, self.now_ns, self._since_first_ns(), entry))
+        return self._arrive(send.key, attempt.fate), attempt.took_s
+
+    def _since_first_ns(self) -> int:
+        self.first_left_ns = self.true_ns if self.first_left_ns is None else self.first_left_ns
+        return self.true_ns - self.first_left_ns
 
     def held_back(self, send: Send) -> bool:
         """The fence, just before the headers are written."""
-        return max(self.now_ns, send.now_ns) >= send.send_deadline_ns
+        return is_late(send, self.moment())
+
+    def moment(self) -> Moment:
+        """What the clocks show."""
+        return Moment(self.now_ns, self.boot_ns, self.boot_id)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass."""
-        self.now_ns += int(seconds * NS_PER_S)
+        """Let time pass, on every clock."""
+        passed_ns = int(seconds * NS_PER_S)
+        self.true_ns += passed_ns
+        self.now_ns += passed_ns
+        self.boot_ns += passed_ns
+
+    def restart(self, name: str) -> None:
+        """Boot the machine again: its boot clock begins anew."""
+        self.boot_id, self.boot_ns = name, 0
 
     def _arrive(self, key: str, fate: Fate) -> Attempted:
         if fate is Fate.REQUEST_LOST:
@@ -207,12 +287,13 @@ class ClientWorld:
             return Reply(Response(429, (), b""))
         if fate is Fate.IN_FLIGHT:
             return Reply(in_flight(IN_FLIGHT_MS).to_response())
-        answer = self.provider.receive(key, self.now_ns)
+        answer = self.provider.receive(key, self.true_ns)
         if fate is Fate.REPLY_LOST:
             return Failure("ReadTimeout", maybe_sent=True)
         return Reply(Response(502, (), b"")) if fate is Fate.BROKEN_GATEWAY else Reply(answer)
 
-    def _entry(self) -> JournalEntry | None:
+    def entry(self) -> JournalEntry | None:
+        """Return what the journal holds of the operation."""
         found = [entry for entry in self.journal.history if entry.operation_id == self.operation_id]
         return found[-1] if found else None
 
@@ -230,7 +311,7 @@ def violations(world: ClientWorld) -> list[str]:
             found.append("a request left before its entry was in the journal")
         elif departure.entry.attempts <= departure.entry.attempts_ended:
             found.append("a request left that the journal had not counted")
-        elif departure.at_ns >= departure.entry.send_deadline_ns:
+        elif departure.at_ns >= departure.entry.send_deadline_ns or _is_late(departure):
             found.append("a request left at or past the send deadline")
         elif departure.entry.state is OperationState.UNKNOWN_FINAL:
             found.append("a request left after the operation was closed")
@@ -238,3 +319,10 @@ def violations(world: ClientWorld) -> list[str]:
     if any(later < earlier for earlier, later in pairwise(worst)):
         found.append("the worst outcome decreased")
     return found
+
+
+def _is_late(departure: Departure) -> bool:
+    """Whether the deadline had passed by the time that really passed since the first request."""
+    entry = departure.entry
+    assert entry is not None
+    return departure.elapsed_ns >= entry.send_deadline_ns - entry.first_attempt_at_ns

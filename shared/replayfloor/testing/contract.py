@@ -1,4 +1,4 @@
-"""The contract of a receipts store and of a lock, as test classes to inherit from.
+"""The contract of a receipts store, as a test class to inherit from, and the subject of a lock's.
 
     class TestMyReceipts(ReceiptsContract):
         @pytest.fixture
@@ -11,10 +11,9 @@ Needs pytest and anyio's plugin.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from secrets import token_bytes
 
 import anyio
 import pytest
@@ -24,7 +23,6 @@ from replayfloor.core.claims import (
     Claim,
     ClaimAnswer,
     Claimed,
-    Fence,
     Finish,
     Finished,
     InFlight,
@@ -32,29 +30,40 @@ from replayfloor.core.claims import (
     Renew,
 )
 from replayfloor.core.errors import UsageError
-from replayfloor.core.fingerprint import Fingerprint, ReceiptId
-from replayfloor.core.message import Response
-from replayfloor.core.receipt import Receipt, keep
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.locks import AsyncLock
-from replayfloor.server.stores import AsyncConnection, AsyncReceipts
+from replayfloor.testing.finish_in_contract import FinishInContract
+from replayfloor.testing.receipts_subject import (
+    AFTER_SHORT_MS,
+    LONG_MS,
+    OTHER_REQUEST,
+    REQUEST,
+    SHORT_MS,
+    OwnTransaction,
+    ReceiptsSubject,
+    all_at_once,
+    claim,
+    new_fence,
+    new_id,
+    receipt,
+)
 
-LONG_MS = 60_000
-SHORT_MS = 40
-"""A lease that a test waits for; store and test may differ by the clock's resolution."""
-
-AFTER_SHORT_MS = 120
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiptsSubject:
-    """A store to test: the store, a second one on the same data, how its time passes, and how
-    one effect of a handler is written inside a transaction and counted afterwards."""
-
-    receipts: AsyncReceipts
-    other: AsyncReceipts
-    pass_ms: Callable[[int], Awaitable[None]]
-    write: Callable[[AsyncConnection, ReceiptId], Awaitable[None]]
-    count: Callable[[ReceiptId], Awaitable[int]]
+__all__ = [
+    "AFTER_SHORT_MS",
+    "LONG_MS",
+    "OTHER_REQUEST",
+    "REQUEST",
+    "SHORT_MS",
+    "LockSubject",
+    "OwnTransaction",
+    "ReceiptsContract",
+    "ReceiptsSubject",
+    "all_at_once",
+    "claim",
+    "new_fence",
+    "new_id",
+    "receipt",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,50 +74,8 @@ class LockSubject:
     pass_ms: Callable[[int], Awaitable[None]]
 
 
-def new_id() -> ReceiptId:
-    """Return an id that no other test uses."""
-    return ReceiptId(token_bytes(16))
-
-
-def new_fence() -> Fence:
-    """Return a fence of one execution."""
-    return Fence(token_bytes(16))
-
-
-REQUEST = Fingerprint(b"one request.....")
-OTHER_REQUEST = Fingerprint(b"another request.")
-
-
-def receipt(body: bytes = b"answer", *, tombstone: bool = False) -> Receipt:
-    """Return a receipt with headers that repeat and bytes that are no text."""
-    headers = ((b"link", b"<a>"), (b"link", b"<b>"), (b"x", bytes(range(128, 256))))
-    return keep(REQUEST, Response(201, headers, body), tombstone=tombstone)
-
-
-def claim(
-    id_: ReceiptId, fence: Fence, lease_ms: int = LONG_MS, *, takeover: bool = False
-) -> Claim:
-    """Return a claim of REQUEST."""
-    return Claim(id_, REQUEST, fence, lease_ms, takeover)
-
-
-async def all_at_once(
-    calls: Sequence[Callable[[], Awaitable[ClaimAnswer]]],
-) -> list[ClaimAnswer]:
-    """Start every call before any has ended; return the answers in no order."""
-    answers: list[ClaimAnswer] = []
-
-    async def one(call: Callable[[], Awaitable[ClaimAnswer]]) -> None:
-        answers.append(await call())
-
-    async with anyio.create_task_group() as group:
-        for call in calls:
-            group.start_soon(one, call)
-    return answers
-
-
 @pytest.mark.anyio
-class ReceiptsContract:
+class ReceiptsContract(FinishInContract):
     """What every `AsyncReceipts` promises."""
 
     async def test_a_free_key_is_claimed(self, subject: ReceiptsSubject) -> None:

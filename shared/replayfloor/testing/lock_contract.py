@@ -1,7 +1,14 @@
-"""The contract of an in-flight lock, as a test class to inherit from (see contract.py)."""
+"""The contract of an in-flight lock, as a test class to inherit from (see contract.py).
+
+A blocking lock is tested by the same class, inside a ThreadedLock.
+"""
 
 from __future__ import annotations
 
+from functools import partial
+
+import anyio
+import anyio.to_thread
 import pytest
 
 from replayfloor.core.claims import (
@@ -15,6 +22,7 @@ from replayfloor.core.claims import (
     Release,
 )
 from replayfloor.core.fingerprint import ReceiptId
+from replayfloor.server.locks import Lock
 from replayfloor.testing.contract import (
     AFTER_SHORT_MS,
     LONG_MS,
@@ -26,6 +34,40 @@ from replayfloor.testing.contract import (
     new_id,
     receipt,
 )
+
+THREADS_MAX = 128
+"""Calls that a ThreadedLock carries out at once."""
+
+AT_ONCE = 16
+"""Acquires of one lock that race with each other."""
+
+
+class ThreadedLock:
+    """A blocking lock in the shape of an AsyncLock: each call in a thread of its own."""
+
+    def __init__(self, lock: Lock) -> None:
+        """Pass everything on to `lock`."""
+        self._lock = lock
+        self._threads = anyio.CapacityLimiter(THREADS_MAX)
+
+    async def acquire(self, acquire: Acquire) -> LockAnswer:
+        """See `replayfloor.core.claims.Acquire`."""
+        call = partial(self._lock.acquire, acquire)
+        return await anyio.to_thread.run_sync(call, limiter=self._threads)
+
+    async def release(self, release: Release) -> bool:
+        """See `replayfloor.core.claims.Release`."""
+        call = partial(self._lock.release, release)
+        return await anyio.to_thread.run_sync(call, limiter=self._threads)
+
+    async def extend(self, extend: Extend) -> bool:
+        """See `replayfloor.core.claims.Extend`."""
+        call = partial(self._lock.extend, extend)
+        return await anyio.to_thread.run_sync(call, limiter=self._threads)
+
+    async def close(self) -> None:
+        """Close the lock."""
+        await anyio.to_thread.run_sync(self._lock.close, limiter=self._threads)
 
 
 def acquire(id_: ReceiptId, fence: Fence, lease_ms: int = LONG_MS) -> Acquire:
@@ -57,6 +99,22 @@ class LockContract:
 
         assert await subject.lock.acquire(acquire(id_, fence)) == Acquired()
 
+    async def test_of_simultaneous_acquires_exactly_one_succeeds(
+        self, subject: LockSubject
+    ) -> None:
+        id_ = new_id()
+        answers: list[LockAnswer] = []
+
+        async def one() -> None:
+            answers.append(await subject.lock.acquire(acquire(id_, new_fence())))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(AT_ONCE):
+                group.start_soon(one)
+
+        assert sum(answer == Acquired() for answer in answers) == 1
+        assert sum(isinstance(answer, Held) for answer in answers) == AT_ONCE - 1
+
     async def test_a_released_lock_is_free(self, subject: LockSubject) -> None:
         id_, fence = new_id(), new_fence()
         await subject.lock.acquire(acquire(id_, fence))
@@ -82,6 +140,16 @@ class LockContract:
         assert await subject.lock.acquire(acquire(id_, new)) == Acquired()
         assert not await subject.lock.release(Release(id_, old))
         assert isinstance(await subject.lock.acquire(acquire(id_, new_fence())), Held)
+
+    async def test_a_lock_whose_lease_ended_is_neither_extended_nor_released(
+        self, subject: LockSubject
+    ) -> None:
+        id_, fence = new_id(), new_fence()
+        await subject.lock.acquire(acquire(id_, fence, SHORT_MS))
+        await subject.pass_ms(AFTER_SHORT_MS)
+
+        assert not await subject.lock.extend(Extend(id_, fence, LONG_MS))
+        assert not await subject.lock.release(Release(id_, fence))
 
     async def test_an_extended_lock_lasts_beyond_its_first_lease(
         self, subject: LockSubject
@@ -127,3 +195,11 @@ class LockContract:
         await subject.lock.acquire(acquire(new_id(), new_fence()))
 
         assert await subject.lock.acquire(acquire(new_id(), new_fence())) == Acquired()
+
+    async def test_a_closed_lock_can_be_used_again(self, subject: LockSubject) -> None:
+        id_ = new_id()
+        await subject.lock.acquire(acquire(id_, new_fence()))
+        await subject.lock.close()
+        await subject.lock.close()
+
+        assert isinstance(await subject.lock.acquire(acquire(id_, new_fence())), Held)

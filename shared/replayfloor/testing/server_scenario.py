@@ -5,7 +5,8 @@ happens: a process goes on, or dies there; a lease runs out; the lock forgets; a
 Afterwards one more request arrives, undisturbed, and the promises are checked:
 
     at most one effect; every answer the same; the key is not stuck; unknown only after a crash;
-    in atomic, exactly one effect in the end
+    in atomic, exactly one effect in the end, and so with a transaction of the handler's own;
+    in repeatable, any number of effects, but only one answer
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from replayfloor.core.claims import (
     Rollback,
 )
 from replayfloor.core.effects import Effect, Flow
-from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.errors import ClaimLost, StoreUnavailable
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId, receipt_id
 from replayfloor.core.message import Response
 from replayfloor.core.problem import ProblemKind
+from replayfloor.core.receipt import keep
 from replayfloor.server.effects import Captured, Emit, Execute, Pause, ReadRequest, RequestRead
 from replayfloor.server.flow import Answer, Answered, Call, Refused, Replayed, serve
 from replayfloor.server.policy import Effects, Options
@@ -68,6 +70,8 @@ class Process:
     answer: Answer | None = None
     dead: bool = False
     pending: list[ReceiptId] = field(default_factory=list[ReceiptId])
+    fence: Fence | None = None
+    owns: bool = False
     in_transaction: bool = False
 
     def start(self) -> None:
@@ -83,7 +87,13 @@ class Process:
         """Perform the effect and go on to the next."""
         effect = self.waiting_for
         assert effect is not None
-        self._advance(lambda: self.flow.send(self.perform(effect)))
+        try:
+            answer = self.perform(effect)
+        except ClaimLost as error:
+            lost = error  # the name in the except clause ends with it
+            self._advance(lambda: self.flow.throw(lost))
+        else:
+            self._advance(lambda: self.flow.send(answer))
 
     def fail(self, *, performed: bool) -> None:
         """Go on as if the store had not answered; the effect may have been performed."""
@@ -113,6 +123,8 @@ class Process:
         except StopIteration as stop:
             self.waiting_for = None
             self.answer = stop.value
+        except ClaimLost:
+            self.waiting_for = None
 
     def _perform_local(self, effect: Effect[object]) -> object:
         match effect:
@@ -151,9 +163,22 @@ class Process:
                 raise TypeError(f"no system performs {effect!r}")
 
     def _execute(self) -> Captured:
+        if self.owns:
+            return self._execute_in_own_transaction()
         written = self.pending if self.in_transaction else self.world.ledger
         written.append(receipt_id("test", None, KEY))
         return Captured(Response(201, (), f"executed by {self.name}".encode()))
+
+    def _execute_in_own_transaction(self) -> Captured:
+        """Write the effect and the receipt in one commit, as `claim.finish_in` lets a handler."""
+        id_ = receipt_id("test", None, KEY)
+        response = Response(201, (), f"executed by {self.name}".encode())
+        receipt = keep(REQUEST, response)
+        assert self.fence is not None
+        if not self.world.finish(Finish(id_, self.fence, receipt)):
+            raise ClaimLost("rolled back")
+        self.world.ledger.append(id_)
+        return Captured(response, recorded=receipt)
 
     def _commit(self, finish: Finish) -> bool:
         committed = self.world.finish(finish)
@@ -173,6 +198,7 @@ class ServerScenario:
     faults: Faults = Faults()
     flow: ServeFlow = serve
     process: type[Process] = Process
+    own_transaction: bool = False
 
     def __call__(self, chooser: Chooser) -> None:
         """Run one schedule. Raises Violation if a promise was broken."""
@@ -191,17 +217,20 @@ class ServerScenario:
         return Options(effects=self.effects, lease_ms=1000, cache_ms=10_000)
 
     def _start(self, world: World, name: str) -> Process:
-        call = Call([b'"key"'], "test", None, Fence(name.encode().ljust(16)))
+        fence = Fence(name.encode().ljust(16))
+        call = Call([b'"key"'], "test", None, fence, now_ms=0)
         process = self.process(name, world, self.flow(call, self._options))
+        process.fence, process.owns = fence, self.own_transaction
         process.start()
         return process
 
     def _check(
         self, world: World, answers: list[Answer], last: Answer | None, *, crashed: bool
     ) -> None:
-        if len(world.ledger) > 1:
+        once = self.effects is not Effects.REPEATABLE or self.own_transaction
+        if once and len(world.ledger) > 1:
             raise Violation(f"executed {len(world.ledger)} times")
-        if self.effects is Effects.ATOMIC and len(world.ledger) != 1:
+        if self.effects is not Effects.EXTERNAL and not world.ledger:
             raise Violation("not executed, although a request came through undisturbed")
         shown = {shown for answer in answers if (shown := _shown(answer)) is not None}
         if len(shown) > 1:

@@ -15,7 +15,7 @@ from replayfloor.core.claims import (
     Release,
     Renew,
 )
-from replayfloor.core.errors import UsageError
+from replayfloor.core.errors import ClaimLost, UsageError
 from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.stores import AsyncConnection, AsyncCursor, Parameters, Row
 from replayfloor.testing.world import World
@@ -76,6 +76,53 @@ class SimulatedReceipts:
     async def begin(self) -> SimulatedTransaction:
         """See `replayfloor.core.claims.Begin`."""
         return SimulatedTransaction(self._world)
+
+    async def finish_in(self, connection: object, finish: Finish) -> bool:
+        """See `replayfloor.server.stores.AsyncReceipts.finish_in`."""
+        if not isinstance(connection, OwnSimulatedConnection):
+            raise UsageError("cannot finish in this; usable: OwnSimulatedConnection")
+        return connection.finish(finish)
+
+
+class OwnSimulatedConnection:
+    """A handler's own connection to the world: effects and receipts come with its commit."""
+
+    def __init__(self, world: World, *, autocommit: bool = False) -> None:
+        """Begin a transaction; with `autocommit`, there is none."""
+        self._world, self._autocommit = world, autocommit
+        self._pending: list[ReceiptId] = []
+        self._finishes: list[Finish] = []
+
+    def write(self, id_: ReceiptId) -> None:
+        """Add an effect to the transaction."""
+        self._pending.append(id_)
+
+    def finish(self, finish: Finish) -> bool:
+        """Add a receipt to the transaction, if the claim is the fence's; say whether it was."""
+        if self._autocommit:
+            raise UsageError("the connection is in autocommit mode")
+        mine = self._world.is_mine(finish.id, finish.fence)
+        if mine:
+            self._finishes.append(finish)
+        return mine
+
+    def commit(self) -> None:
+        """Let everything appear.
+
+        Raises ClaimLost, and lets nothing appear, if a claim went since; a database would have
+        made whoever takes it over wait for this commit.
+        """
+        finishes, effects = self._finishes, self._pending
+        self.rollback()
+        if not all(self._world.is_mine(each.id, each.fence) for each in finishes):
+            raise ClaimLost("the claim was taken over before the commit")
+        for finish in finishes:
+            self._world.finish(finish)
+        self._world.ledger += effects
+
+    def rollback(self) -> None:
+        """Forget everything since the last commit."""
+        self._pending, self._finishes = [], []
 
 
 class SimulatedTransaction:

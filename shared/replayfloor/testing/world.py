@@ -124,7 +124,7 @@ class World:
 
     def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
-        if not self._is_mine(finish.id, finish.fence):
+        if not self.is_mine(finish.id, finish.fence):
             return False
         del self._claims[finish.id]
         self._receipts[finish.id] = finish.receipt
@@ -132,20 +132,21 @@ class World:
 
     def abandon(self, abandon: Abandon) -> bool:
         """See `replayfloor.core.claims.Abandon`."""
-        mine = self._is_mine(abandon.id, abandon.fence)
+        mine = self.is_mine(abandon.id, abandon.fence)
         if mine:
             del self._claims[abandon.id]
         return mine
 
     def renew(self, renew: Renew) -> bool:
         """See `replayfloor.core.claims.Renew`."""
-        mine = self._is_mine(renew.id, renew.fence)
+        mine = self.is_mine(renew.id, renew.fence)
         if mine:
             until_ms = self.now_ms + renew.lease_ms
             self._claims[renew.id] = replace(self._claims[renew.id], until_ms=until_ms)
         return mine
 
-    def _is_mine(self, id_: ReceiptId, fence: Fence) -> bool:
+    def is_mine(self, id_: ReceiptId, fence: Fence) -> bool:
+        """Say whether the claim of an id stands and is this fence's."""
         standing = self._claims.get(id_)
         return standing is not None and standing.fence == fence
 

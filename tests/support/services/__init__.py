@@ -8,8 +8,10 @@ and restarted, and are gone when the run ends, however it ends.
 
 from .account import Account
 from .postgres_server import Postgres
+from .redis_cluster import RedisCluster
+from .redis_sentinels import RedisSentinels
 from .redis_server import Redis
 from .server import Server
 from .services import Services
 
-__all__ = ["Account", "Postgres", "Redis", "Server", "Services"]
+__all__ = ["Account", "Postgres", "Redis", "RedisCluster", "RedisSentinels", "Server", "Services"]

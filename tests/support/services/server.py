@@ -86,6 +86,11 @@ class Server(abc.ABC):
         """Say whether the process is there, frozen or not."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def answering(self) -> bool:
+        """Say whether it runs and nothing was done to it that keeps it from answering."""
+        return self.running and not self._frozen
+
     def start(self, *, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start it, if it does not run, and return once it answers."""
         deadline = time.monotonic() + timeout_s

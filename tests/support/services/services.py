@@ -11,6 +11,8 @@ from .account import Account
 from .binaries import find_postgres, find_redis
 from .postgres_server import Postgres
 from .processes import Watchdog
+from .redis_cluster import RedisCluster
+from .redis_sentinels import RedisSentinels
 from .redis_server import Redis
 from .server import Server, Site
 
@@ -32,6 +34,8 @@ class Services:
         self._servers: list[Server] = []
         self._postgres: Postgres | None = None
         self._redis: Redis | None = None
+        self._redis_cluster: RedisCluster | None = None
+        self._redis_sentinels: RedisSentinels | None = None
 
     @property
     def postgres(self) -> Postgres:
@@ -53,6 +57,31 @@ class Services:
             self.adopt(redis)
             self._redis = redis
         return self._redis
+
+    @property
+    def redis_cluster(self) -> RedisCluster:
+        """The Redis Cluster, formed for the first who asks."""
+        if self._redis_cluster is None:
+            cluster = RedisCluster(self.site, find_redis())
+            for node in cluster.nodes:
+                self.adopt(node)
+            cluster.form()
+            self._redis_cluster = cluster
+        return self._redis_cluster
+
+    @property
+    def redis_sentinels(self) -> RedisSentinels:
+        """The Redis that sentinels watch, started by the first who asks."""
+        if self._redis_sentinels is None:
+            watched = RedisSentinels(self.site, find_redis())
+            for server in watched.servers:
+                self.adopt(server)
+            watched.follow()
+            for sentinel in watched.sentinels:
+                self.adopt(sentinel)
+            watched.wait_until_whole()
+            self._redis_sentinels = watched
+        return self._redis_sentinels
 
     def adopt(self, server: Server) -> None:
         """Start a further server that is stopped with the others."""

@@ -19,7 +19,12 @@ from replayfloor.core.journal import (
     CloseOperation,
     EndAttempt,
     JournalEntry,
+    PruneOperations,
+    ReadOperation,
     ReadPending,
+    ReleaseLease,
+    RenewLease,
+    SettleOperation,
     StartAttempt,
 )
 
@@ -46,6 +51,26 @@ class Journal(Protocol):
 
     def close_operation(self, effect: CloseOperation) -> JournalEntry:
         """Perform CloseOperation."""
+        ...
+
+    def renew_lease(self, effect: RenewLease) -> JournalEntry:
+        """Perform RenewLease."""
+        ...
+
+    def release_lease(self, effect: ReleaseLease) -> JournalEntry:
+        """Perform ReleaseLease."""
+        ...
+
+    def settle(self, effect: SettleOperation) -> JournalEntry:
+        """Perform SettleOperation."""
+        ...
+
+    def read(self, effect: ReadOperation) -> JournalEntry | None:
+        """Perform ReadOperation."""
+        ...
+
+    def prune(self, effect: PruneOperations) -> int:
+        """Perform PruneOperations."""
         ...
 
     def pending(self, effect: ReadPending = EVERY_PENDING) -> tuple[JournalEntry, ...]:

@@ -11,18 +11,32 @@ import threading
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.journal import (
     EVERY_PENDING,
+    FINISHED,
     BeginOperation,
     Begun,
     CloseOperation,
     EndAttempt,
     JournalEntry,
-    OperationState,
+    PruneOperations,
+    ReadOperation,
     ReadPending,
+    ReleaseLease,
+    RenewLease,
+    SettleOperation,
     StartAttempt,
+)
+from replayfloor.core.journal_rules import (
+    as_inserted,
+    may_be_pruned,
     with_attempt_ended,
     with_attempt_started,
+    with_lease_released,
+    with_lease_renewed,
     with_operation_closed,
+    with_operation_settled,
 )
+
+_Change = StartAttempt | EndAttempt | CloseOperation | RenewLease | ReleaseLease | SettleOperation
 
 
 class MemoryJournal:
@@ -45,9 +59,8 @@ class MemoryJournal:
                 standing = self._entries[self._by_key[by_key]]
             if standing is not None:
                 return Begun(standing, resumed=True)
-            self._entries[place] = entry
             self._by_key[by_key] = place
-            return Begun(entry, resumed=False)
+            return Begun(self._put(as_inserted(effect)), resumed=False)
 
     def start_attempt(self, effect: StartAttempt) -> JournalEntry:
         """Perform StartAttempt."""
@@ -64,6 +77,38 @@ class MemoryJournal:
         with self._lock:
             return self._put(with_operation_closed(self._find(effect), effect))
 
+    def renew_lease(self, effect: RenewLease) -> JournalEntry:
+        """Perform RenewLease."""
+        with self._lock:
+            return self._put(with_lease_renewed(self._find(effect), effect))
+
+    def release_lease(self, effect: ReleaseLease) -> JournalEntry:
+        """Perform ReleaseLease."""
+        with self._lock:
+            return self._put(with_lease_released(self._find(effect), effect))
+
+    def settle(self, effect: SettleOperation) -> JournalEntry:
+        """Perform SettleOperation."""
+        with self._lock:
+            return self._put(with_operation_settled(self._find(effect), effect))
+
+    def read(self, effect: ReadOperation) -> JournalEntry | None:
+        """Perform ReadOperation."""
+        with self._lock:
+            self._refuse_if_closed()
+            return self._entries.get((effect.namespace, effect.operation_id))
+
+    def prune(self, effect: PruneOperations) -> int:
+        """Perform PruneOperations."""
+        with self._lock:
+            self._refuse_if_closed()
+            old = [entry for entry in self._entries.values() if may_be_pruned(entry, effect)]
+            old.sort(key=lambda entry: entry.last_seen_at_ns)
+            for entry in old[: effect.limit]:
+                del self._entries[entry.namespace, entry.operation_id]
+                del self._by_key[entry.namespace, entry.key]
+            return len(old[: effect.limit])
+
     def pending(self, effect: ReadPending = EVERY_PENDING) -> tuple[JournalEntry, ...]:
         """Perform ReadPending."""
         with self._lock:
@@ -71,8 +116,7 @@ class MemoryJournal:
             found = [
                 entry
                 for entry in self._entries.values()
-                if entry.state is not OperationState.DONE
-                and effect.namespace in (None, entry.namespace)
+                if entry.state not in FINISHED and effect.namespace in (None, entry.namespace)
             ]
         return tuple(sorted(found, key=lambda entry: entry.first_attempt_at_ns)[: effect.limit])
 
@@ -83,7 +127,7 @@ class MemoryJournal:
             self._entries.clear()
             self._by_key.clear()
 
-    def _find(self, effect: StartAttempt | EndAttempt | CloseOperation) -> JournalEntry:
+    def _find(self, effect: _Change) -> JournalEntry:
         self._refuse_if_closed()
         entry = self._entries.get((effect.namespace, effect.operation_id))
         if entry is None:

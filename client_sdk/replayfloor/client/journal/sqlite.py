@@ -22,7 +22,12 @@ from replayfloor.core.journal import (
     EndAttempt,
     JournalEntry,
     OperationState,
+    PruneOperations,
+    ReadOperation,
     ReadPending,
+    ReleaseLease,
+    RenewLease,
+    SettleOperation,
     StartAttempt,
 )
 from replayfloor.core.outcome import Outcome
@@ -84,6 +89,30 @@ class SQLiteJournal:
     def close_operation(self, effect: CloseOperation) -> JournalEntry:
         """Perform CloseOperation."""
         return self._one(_CLOSE, _place(effect))
+
+    def renew_lease(self, effect: RenewLease) -> JournalEntry:
+        """Perform RenewLease."""
+        return self._standing(effect.namespace, effect.operation_id)
+
+    def release_lease(self, effect: ReleaseLease) -> JournalEntry:
+        """Perform ReleaseLease."""
+        return self._standing(effect.namespace, effect.operation_id)
+
+    def read(self, effect: ReadOperation) -> JournalEntry | None:
+        """Perform ReadOperation."""
+        return self._standing(effect.namespace, effect.operation_id)
+
+    def settle(self, effect: SettleOperation) -> JournalEntry:
+        """Perform SettleOperation."""
+        raise StoreUnavailable("this journal cannot settle an operation")
+
+    def prune(self, effect: PruneOperations) -> int:
+        """Perform PruneOperations."""
+        raise StoreUnavailable("this journal cannot be pruned")
+
+    def _standing(self, namespace: str, operation_id: str) -> JournalEntry:
+        place: dict[str, Value] = {"namespace": namespace, "operation_id": operation_id, "key": ""}
+        return self._one(_FIND, place)
 
     def pending(self, effect: ReadPending = EVERY_PENDING) -> tuple[JournalEntry, ...]:
         """Perform ReadPending."""

@@ -8,100 +8,90 @@ committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Literal, Protocol, cast
+import logging
+from collections.abc import Callable
+from contextlib import suppress
 
-from django.db import (  # pyright: ignore[reportMissingTypeStubs]
-    DatabaseError,
-    InterfaceError,
-    OperationalError,
-    connections,
-    transaction,
+from django.db import Error  # pyright: ignore[reportMissingTypeStubs]
+
+from replayfloor.core.claims import Finish
+from replayfloor.core.errors import ConfigurationError, UsageError
+from replayfloor.server.adapters.django_database import (
+    Block,
+    Database,
+    Driver,
+    Execute,
+    database_of,
+    durable_block,
+    receipts_in,
+    unavailable,
 )
-from psycopg.conninfo import make_conninfo
-
-from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
-from replayfloor.core.errors import ConfigurationError, StoreUnavailable, UsageError
+from replayfloor.server.adapters.protocol import OnReceipts
 from replayfloor.server.stores import Connection, Cursor, Parameters, Receipts, open_receipts
-from replayfloor.server.stores.postgres import PostgresReceipts
-from replayfloor.server.stores.sqlite import SQLiteReceipts
 from replayfloor.server.stores.statements import refuse_control
+
+log = logging.getLogger("replayfloor.server")
 
 ENDED = "the claim's transaction has ended; nothing can be written any more"
 
+OVER = "SQLite has rolled the transaction back after an error; it is over"
 
-class DjangoReceipts:
+ELSEWHERE = (
+    "a transaction of Django's can only be ended in the thread that began it: its connection is "
+    "not known in this one"
+)
+
+HALF_DONE = (
+    "the answer was complete, or too large to keep, inside of an atomic block of the view; "
+    "what is written there cannot be committed with the receipt"
+)
+
+
+class DjangoReceipts(OnReceipts):
     """Receipts in one of Django's databases: Postgres (with psycopg 3) or a SQLite file.
+
+    A view belongs to the thread that Django calls it in, and so does its connection: what it
+    writes in threads of its own, or to other databases, is not in the receipt's transaction. Hooks
+    of `on_commit` run after the commit and before the answer; one that raises costs this answer,
+    and the retry gets the stored one. How long a statement or the commit may take is the affair of
+    `DATABASES` (OPTIONS: `connect_timeout`, `tcp_user_timeout`, `options` with a
+    `statement_timeout`).
 
     Args:
         using: the alias of the database in `DATABASES`.
         receipts: where the protocol runs: a URL or a store on the same database. Default: what
             `DATABASES` says.
 
-    Raises ConfigurationError for another database.
+    Raises ConfigurationError for another database, and for one without AUTOCOMMIT.
     """
 
     def __init__(self, using: str = "default", receipts: str | Receipts | None = None) -> None:
         """Connect nothing; Django's settings have to be there."""
+        chosen = receipts_in(using) if receipts is None else receipts
+        super().__init__(open_receipts(chosen) if isinstance(chosen, str) else chosen)
+        if not database_of(using).settings_dict["AUTOCOMMIT"]:
+            raise ConfigurationError(
+                f"AUTOCOMMIT of {using!r} is False: then Django's atomic blocks do not commit"
+            )
         self._using = using
-        if receipts is None:
-            self._receipts = _receipts(using)
-        else:
-            self._receipts = open_receipts(receipts) if isinstance(receipts, str) else receipts
-
-    def open(self) -> None:
-        """Be ready for use. Raises SchemaMissing, StoreUnavailable."""
-        self._receipts.open()
-
-    def close(self) -> None:
-        """Give the protocol's connections back; Django's are Django's."""
-        self._receipts.close()
-
-    def claim(self, claim: Claim) -> ClaimAnswer:
-        """See `replayfloor.core.claims.Claim`."""
-        return self._receipts.claim(claim)
-
-    def finish(self, finish: Finish) -> bool:
-        """See `replayfloor.core.claims.Finish`."""
-        return self._receipts.finish(finish)
-
-    def abandon(self, abandon: Abandon) -> bool:
-        """See `replayfloor.core.claims.Abandon`."""
-        return self._receipts.abandon(abandon)
-
-    def renew(self, renew: Renew) -> bool:
-        """See `replayfloor.core.claims.Renew`."""
-        return self._receipts.renew(renew)
 
     def begin(self) -> DjangoTransaction:
         """See `replayfloor.core.claims.Begin`."""
-        return DjangoTransaction(self._using, self._receipts.finish_in)
-
-    def finish_in(self, connection: object, finish: Finish) -> bool:
-        """See `replayfloor.server.stores.Receipts.finish_in`."""
-        return self._receipts.finish_in(connection, finish)
+        return DjangoTransaction(database_of(self._using), self._receipts.finish_in)
 
 
 class DjangoTransaction:
     """A view's transaction, on the connection that Django keeps for the request's thread."""
 
-    def __init__(self, using: str, finish_in: Callable[[object, Finish], bool]) -> None:
+    def __init__(self, database: Database, finish_in: Callable[[object, Finish], bool]) -> None:
         """Open it. Raises StoreUnavailable; UsageError inside of another transaction."""
-        self._using, self._finish_in = using, finish_in
+        self._database, self._finish_in = database, finish_in
         self._ended = False
-        database = _database(using)
+        self._begun_in_sqlite = False
         with unavailable(performed=False):
-            # Of an earlier request, perhaps, and closed by the server since.
-            database.close_if_unusable_or_obsolete()
-            # Durable: nobody else's transaction is around it, whose end would be the real one.
-            self._block = _atomic(using)
-            try:
-                self._block.__enter__()
-            except RuntimeError as error:
-                raise UsageError(
-                    f"an atomic route inside of another transaction: {error}"
-                ) from error
+            self._block = _begun(database)
+        self._depth = len(database.savepoint_ids)
+        database.execute_wrappers.append(self._watch)
         # The request begins only now, as Django sees it. It would find a connection in the middle
         # of a transaction, take that for a leftover, and close it.
         database.close_if_unusable_or_obsolete = _stay_open
@@ -109,23 +99,24 @@ class DjangoTransaction:
     @property
     def connection(self) -> Connection:
         """The view's connection. Raises UsageError once the transaction has ended."""
+        return DjangoConnection(self.lend)
+
+    def lend(self) -> Database:
+        """Return Django's connection. Raises UsageError once the transaction has ended."""
         if self._ended:
             raise UsageError(ENDED)
-        return DjangoConnection(self._using, self)
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing can be written any more."""
-        return self._ended
+        return self._database
 
     def commit(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Commit`."""
-        if self._ended:
-            raise UsageError(ENDED)
+        self._refuse_elsewhere()
+        self.lend()
         finished = False
         try:
+            if len(self._database.savepoint_ids) != self._depth:
+                raise UsageError(HALF_DONE)
             with unavailable(performed=False):
-                finished = self._finish_in(_database(self._using), finish)
+                finished = self._finish_in(self._database, finish)
             if finished:
                 self._end()
                 with unavailable(performed=None):
@@ -138,19 +129,81 @@ class DjangoTransaction:
         """See `replayfloor.core.claims.Rollback`. After a commit it does nothing."""
         if self._ended:
             return
+        self._refuse_elsewhere()
         self._end()
-        undo = _Undo()
         try:
-            self._block.__exit__(_Undo, undo, None)
-        except DatabaseError:
+            self._undo()
+        except Error:
             # It does not answer; the server rolls back by itself when the connection ends.
-            _database(self._using).close()
+            log.warning(
+                "a transaction could not be rolled back; its connection goes", exc_info=True
+            )
+            self._database.close()
 
+    def _undo(self) -> None:
+        database = self._database
+        if len(database.savepoint_ids) != self._depth:
+            # The end of our block would be taken for that of the view's inner one.
+            database.close()
+        elif not self._depth and (driver := database.connection) is not None:
+            # Django would connect anew if this failed at the end of the block, and wait for that.
+            try:
+                driver.rollback()
+            except Exception:  # noqa: BLE001 - the driver's own, which has no name here
+                database.close()
+        self._block.__exit__(_Undo, _Undo(), None)
 
     def _end(self) -> None:
         self._ended = True
+        with suppress(ValueError):
+            self._database.execute_wrappers.remove(self._watch)
         with suppress(AttributeError):  # a connection of Django's own making has the method again
-            del _database(self._using).close_if_unusable_or_obsolete
+            del self._database.close_if_unusable_or_obsolete
+
+    def _refuse_elsewhere(self) -> None:
+        if database_of(self._database.alias) is not self._database:
+            raise UsageError(ELSEWHERE)
+
+    # -- the view's statements --------------------------------------------------------------------
+
+    def _watch(
+        self, execute: Execute, sql: object, params: object, many: object, context: object
+    ) -> object:
+        """Run a statement of the view, unless it would end the transaction."""
+        refuse_control(self._database.vendor, _text_of(sql))
+        if self._database.vendor == "sqlite" and (driver := self._database.connection) is not None:
+            self._stay_in_sqlite(driver)
+        return execute(sql, params, many, context)
+
+    def _stay_in_sqlite(self, driver: Driver) -> None:
+        """Take the write lock before the first statement; refuse to go on if all is over.
+
+        A view that reads first gets the lock in vain if another has written meanwhile, whatever
+        the time it would wait. And some errors end a transaction in SQLite (a full disk,
+        "or rollback"); whatever came after that would be committed statement by statement.
+        """
+        if not driver.in_transaction:
+            raise UsageError(OVER)
+        unset = getattr(self._database, "transaction_mode", None) is None
+        if unset and not (self._begun_in_sqlite or self._depth):
+            with self._database.wrap_database_errors:
+                driver.rollback()
+                driver.execute("begin immediate")
+        self._begun_in_sqlite = True
+
+
+def _begun(database: Database) -> Block:
+    """Enter the block that the view runs in."""
+    if not database.in_atomic_block:
+        # Of an earlier request, perhaps, and closed by the server since.
+        database.close_if_unusable_or_obsolete()
+    # Durable: nobody else's transaction is around it, whose end would be the real one.
+    block = durable_block(database.alias)
+    try:
+        block.__enter__()
+    except RuntimeError as error:
+        raise UsageError(f"an atomic route inside of another transaction: {error}") from error
+    return block
 
 
 def _stay_open() -> None:
@@ -164,15 +217,14 @@ class _Undo(Exception):
 class DjangoConnection:
     """What `claim.connection` is: Django's connection, and `execute` as elsewhere."""
 
-    def __init__(self, using: str, transaction_: DjangoTransaction) -> None:
+    def __init__(self, lend: Callable[[], Database]) -> None:
         """Look at the connection of a transaction."""
-        self._using, self._transaction = using, transaction_
+        lend()
+        self._lend = lend
 
     def execute(self, query: str, params: Parameters | None = None) -> Cursor:
         """Run one statement, with `%s` or `%(name)s` parameters. Raises UsageError."""
-        database = self._lend()
-        refuse_control(database.vendor, query)
-        cursor = database.cursor()
+        cursor = self._lend().cursor()
         cursor.execute(query, params)
         return cursor
 
@@ -181,74 +233,10 @@ class DjangoConnection:
         value: object = getattr(self._lend(), name)
         return value
 
-    def _lend(self) -> _Database:
-        if self._transaction.ended:
-            raise UsageError(ENDED)
-        return _database(self._using)
 
-
-def _receipts(using: str) -> Receipts:
-    """Return receipts in one of Django's databases. Raises ConfigurationError."""
-    database = _database(using)
-    settings = database.settings_dict
-    match database.vendor:
-        case "postgresql":
-            names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password"}
-            names |= {"HOST": "host", "PORT": "port"}
-            parts = {libpq: str(settings[name]) for name, libpq in names.items() if settings[name]}
-            return PostgresReceipts(make_conninfo("", **parts))
-        case "sqlite" if "memory" not in str(settings["NAME"]):
-            return SQLiteReceipts(str(settings["NAME"]))
-        case vendor:
-            raise ConfigurationError(
-                f"receipts through Django need Postgres or a SQLite file; {using!r} is {vendor}"
-            )
-
-
-@contextmanager
-def unavailable(*, performed: Literal[False] | None) -> Generator[None]:
-    """Turn "no connection" and "no answer" into StoreUnavailable; other errors pass through."""
-    try:
-        yield
-    except (OperationalError, InterfaceError) as error:
-        raise StoreUnavailable(
-            f"the database did not answer: {error}", performed=performed
-        ) from error
-    except StoreUnavailable as error:
-        error.performed = performed
-        raise
-
-
-# -- Django has no types of its own; this is what is used of it -----------------------------------
-
-
-class _DatabaseCursor(Cursor, Protocol):
-    def execute(self, sql: str, params: Parameters | None = None) -> object: ...
-
-
-class _Database(Protocol):
-    vendor: str
-    settings_dict: Mapping[str, object]
-
-    def cursor(self) -> _DatabaseCursor: ...
-
-    def close(self) -> None: ...
-
-    close_if_unusable_or_obsolete: Callable[[], None]
-
-
-class _Atomic(Protocol):
-    def __enter__(self) -> object: ...
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: None
-    ) -> object: ...
-
-
-def _database(using: str) -> _Database:
-    return cast("_Database", connections[using])
-
-
-def _atomic(using: str) -> _Atomic:
-    atomic = cast("Callable[..., _Atomic]", getattr(transaction, "atomic"))  # noqa: B009 - untyped
-    return atomic(using=using, durable=True)
+def _text_of(sql: object) -> str:
+    """Return a statement as text, also one that was composed with `psycopg.sql`."""
+    if isinstance(sql, str):
+        return sql
+    as_string: Callable[[None], str] | None = getattr(sql, "as_string", None)
+    return "" if as_string is None else as_string(None)

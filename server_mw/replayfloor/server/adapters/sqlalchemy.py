@@ -1,95 +1,84 @@
-"""Receipts for handlers that write through SQLAlchemy 2, with a blocking or an asynchronous engine.
+"""Receipts for handlers that write through SQLAlchemy 2, with a blocking engine, for WSGI.
 
 In an `atomic` route `claim.connection` is a SQLAlchemy connection inside the receipt's
-transaction; `session(claim)` and `async_session(claim)` give an ORM session that is joined to it.
+transaction, and `session(claim)` gives an ORM session that is joined to it. The asynchronous half
+is `adapters.sqlalchemy_async`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Literal, cast
+from collections.abc import Callable
+from typing import cast
 
-from sqlalchemy import Connection, Engine, event
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
-from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
-from replayfloor.core.errors import ConfigurationError, StoreUnavailable, UsageError
+from replayfloor.core.claims import Finish
+from replayfloor.core.errors import ConfigurationError, UsageError
+from replayfloor.server.adapters.protocol import OnReceipts
+from replayfloor.server.adapters.sqlalchemy_common import (
+    ENDED,
+    GuardedTransaction,
+    check_driver,
+    connecting,
+    postgres_conninfo,
+    sqlite_path,
+    unavailable,
+)
 from replayfloor.server.claim import ActiveClaim
 from replayfloor.server.stores import Connection as AnyConnection
 from replayfloor.server.stores import Receipts, open_receipts
-from replayfloor.server.stores.statements import refuse_control
+from replayfloor.server.stores.sqlite import SQLiteReceipts
 
-ENDED = "the claim's transaction has ended; nothing can be written any more"
-"""What a handler is told that writes too late, in a background task, say."""
+USABLE = ("postgresql+psycopg", "postgresql+psycopg2", "sqlite+pysqlite")
 
 
-class SQLAlchemyReceipts:
-    """Receipts in the database of an `Engine`, for WSGI.
+class SQLAlchemyReceipts(OnReceipts):
+    """Receipts in the database of an `Engine`.
+
+    The engine's pool has to have a connection for each `atomic` handler that runs at a time; one
+    that is not had within its `pool_timeout` is answered with 503. How long a statement or the
+    commit may take is the engine's affair, too (`connect_args`: `connect_timeout`, `options` with
+    a `statement_timeout`, `tcp_user_timeout`).
 
     Args:
-        engine: of Postgres or of a SQLite file; the application's own.
+        engine: of Postgres (psycopg or psycopg2) or of a SQLite file; the application's own.
         receipts: where the protocol runs: a URL or a store on the same database. Default: what the
-            engine's URL says; name it if the engine connects by other means (`creator`).
+            engine's URL says; name it if the engine connects by other means (`connect_args`,
+            `creator`).
 
-    Raises ConfigurationError for another database.
+    Raises ConfigurationError for another database or driver.
     """
 
     def __init__(self, engine: Engine, receipts: str | Receipts | None = None) -> None:
         """Connect nothing."""
-        url = receipts_url(engine.url) if receipts is None else receipts
+        given: object = engine
+        if not isinstance(given, Engine):
+            raise ConfigurationError(
+                f"expected an Engine, got {type(given).__name__}; for an AsyncEngine there is "
+                "AsyncSQLAlchemyReceipts"
+            )
+        check_driver(engine.dialect, USABLE)
+        chosen = _receipts(engine) if receipts is None else receipts
+        super().__init__(open_receipts(chosen) if isinstance(chosen, str) else chosen)
         self._engine = engine
-        self._receipts = open_receipts(url) if isinstance(url, str) else url
-
-    def open(self) -> None:
-        """Be ready for use. Raises SchemaMissing, StoreUnavailable."""
-        self._receipts.open()
-
-    def close(self) -> None:
-        """Give the protocol's connections back; the engine is the application's."""
-        self._receipts.close()
-
-    def claim(self, claim: Claim) -> ClaimAnswer:
-        """See `replayfloor.core.claims.Claim`."""
-        return self._receipts.claim(claim)
-
-    def finish(self, finish: Finish) -> bool:
-        """See `replayfloor.core.claims.Finish`."""
-        return self._receipts.finish(finish)
-
-    def abandon(self, abandon: Abandon) -> bool:
-        """See `replayfloor.core.claims.Abandon`."""
-        return self._receipts.abandon(abandon)
-
-    def renew(self, renew: Renew) -> bool:
-        """See `replayfloor.core.claims.Renew`."""
-        return self._receipts.renew(renew)
 
     def begin(self) -> SQLAlchemyTransaction:
         """See `replayfloor.core.claims.Begin`."""
         return SQLAlchemyTransaction(self._engine, self._receipts.finish_in)
-
-    def finish_in(self, connection: object, finish: Finish) -> bool:
-        """See `replayfloor.server.stores.Receipts.finish_in`."""
-        return self._receipts.finish_in(connection, finish)
 
 
 class SQLAlchemyTransaction:
     """A handler's transaction on a connection of the engine."""
 
     def __init__(self, engine: Engine, finish_in: Callable[[object, Finish], bool]) -> None:
-        """Open it. Raises StoreUnavailable."""
+        """Open it. Raises StoreUnavailable, ConfigurationError."""
         self._finish_in = finish_in
-        self._ended = False
-        with unavailable(performed=False):
-            self._connection = engine.connect()
-        self._guard = Guard(self._connection)
+        with connecting():
+            connection = engine.connect()
+        self._guarded = GuardedTransaction(connection)
         try:
-            with unavailable(performed=False):
-                self._root = self._connection.begin()
+            self._guarded.begin()
         except BaseException:
             self.rollback()
             raise
@@ -97,64 +86,36 @@ class SQLAlchemyTransaction:
     @property
     def connection(self) -> AnyConnection:
         """The SQLAlchemy connection. Raises UsageError once the transaction has ended."""
-        if self._ended:
+        if self._guarded.ended:
             raise UsageError(ENDED)
-        return cast("AnyConnection", self._connection)
+        return cast("AnyConnection", self._guarded.connection)
 
     def commit(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Commit`."""
         try:
-            check_open(active=self._root.is_active)
+            self._guarded.check()
             with unavailable(performed=False):
-                finished = self._finish_in(self._connection, finish)
+                finished = self._finish_in(self._guarded.connection, finish)
             if finished:
-                with self._guard.ours(), unavailable(performed=None):
-                    self._root.commit()
+                self._guarded.commit()
         finally:
             self.rollback()
         return finished
 
     def rollback(self) -> None:
         """See `replayfloor.core.claims.Rollback`. After a commit it only ends the loan."""
-        if not self._ended:
-            self._ended = True
-            with self._guard.ours():
-                give_back(self._connection)
-
-
-class Guard:
-    """Refuses what would commit the handler's writes without the receipt."""
-
-    def __init__(self, connection: Connection) -> None:
-        """Watch one connection."""
-        self._ours = False
-        event.listen(connection, "commit", self._on_commit)
-        event.listen(connection, "before_cursor_execute", self._on_statement)
-
-    @contextmanager
-    def ours(self) -> Generator[None]:
-        """Let the middleware itself end the transaction."""
-        self._ours = True
-        try:
-            yield
-        finally:
-            self._ours = False
-
-    def _on_commit(self, connection: Connection) -> None:
-        if not self._ours:
-            refuse_control(connection.dialect.name, "commit")
-
-    def _on_statement(
-        self, conn: Connection, cursor: object, statement: str, *_details: object
-    ) -> None:
-        refuse_control(conn.dialect.name, statement)
+        if not self._guarded.ended:
+            self._guarded.end()
 
 
 def session(claim: ActiveClaim) -> Session:
     """Return an ORM session in the receipt's transaction.
 
-    Its `commit()` flushes and releases a savepoint; what it wrote is committed with the receipt.
-    Raises UsageError where `claim.connection` does, and if the receipts are not SQLAlchemyReceipts.
+    Its `commit()` flushes and releases a savepoint, its `rollback()` goes back to one; what it has
+    committed so is committed with the receipt, and undone if the handler raises. A sessionmaker of
+    the application's own does the same: `maker(bind=claim.connection,
+    join_transaction_mode="create_savepoint")`. Raises UsageError where `claim.connection` does,
+    and if the receipts are not SQLAlchemyReceipts.
     """
     connection: object = claim.connection
     if not isinstance(connection, Connection):
@@ -162,56 +123,13 @@ def session(claim: ActiveClaim) -> Session:
     return Session(bind=connection, join_transaction_mode="create_savepoint")
 
 
-# -- what both colours share ----------------------------------------------------------------------
+def _receipts(engine: Engine) -> str | Receipts:
+    if engine.dialect.name == "sqlite":
+        return SQLiteReceipts(sqlite_path(engine.url))
+    return _postgres(postgres_conninfo(engine.dialect, engine.url))
 
 
-def receipts_url(url: URL) -> str:
-    """Return the receipts' URL for the database of an engine. Raises ConfigurationError."""
-    match url.get_backend_name():
-        case "postgresql":
-            # Options of another driver mean nothing to libpq.
-            plain = url.set(drivername="postgresql", query={})
-            return plain.render_as_string(hide_password=False)
-        case "sqlite" if url.database and url.database != ":memory:":
-            return f"sqlite:///{url.database}"
-        case name:
-            raise ConfigurationError(
-                f"receipts through SQLAlchemy need Postgres or a SQLite file, not {name}"
-            )
+def _postgres(address: str) -> Receipts:
+    from replayfloor.server.stores.postgres import PostgresReceipts
 
-
-def check_open(*, active: bool) -> None:
-    """Raise UsageError if the handler has ended the transaction: its writes are gone."""
-    if not active:
-        raise UsageError(
-            "the receipt's transaction was rolled back by the handler; raise an exception instead"
-        )
-
-
-def give_back(connection: Connection) -> None:
-    """Roll back what is open and give the connection back; a broken one is thrown away."""
-    try:
-        connection.close()
-    except SQLAlchemyError:
-        connection.invalidate()
-
-
-@contextmanager
-def unavailable(*, performed: Literal[False] | None) -> Generator[None]:
-    """Turn "no connection" and "no answer" into StoreUnavailable; other errors pass through."""
-    try:
-        yield
-    except PoolTimeout as error:
-        raise StoreUnavailable(
-            f"no connection from the engine: {error}", performed=False
-        ) from error
-    except (OperationalError, InterfaceError, DBAPIError) as error:
-        lost = isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated
-        if not lost:
-            raise
-        raise StoreUnavailable(
-            f"the database did not answer: {error}", performed=performed
-        ) from error
-    except StoreUnavailable as error:
-        error.performed = performed
-        raise
+    return PostgresReceipts(address)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import TypeVar, cast
 
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, AsyncTransaction
+import anyio
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
-from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
+from replayfloor.core.claims import Finish
 from replayfloor.core.errors import ConfigurationError, UsageError
-from replayfloor.server.adapters.sqlalchemy import (
+from replayfloor.server.adapters.protocol import AsyncOnReceipts
+from replayfloor.server.adapters.sqlalchemy_common import (
     ENDED,
-    Guard,
-    check_open,
-    receipts_url,
+    GuardedTransaction,
+    check_driver,
+    connecting,
+    postgres_conninfo,
     unavailable,
 )
 from replayfloor.server.claim import AsyncActiveClaim
@@ -22,8 +24,16 @@ from replayfloor.server.shield import to_the_end
 from replayfloor.server.stores import AsyncConnection as AnyConnection
 from replayfloor.server.stores import AsyncReceipts, open_async_receipts
 
+T = TypeVar("T")
 
-class AsyncSQLAlchemyReceipts:
+USABLE = ("postgresql+psycopg", "postgresql+asyncpg")
+
+GIVE_BACK_S = 5.0
+"""How long a rollback may take before its connection is cut instead: nothing can cancel it, so a
+server that hangs would keep the request for ever. As long as an operation of the receipts."""
+
+
+class AsyncSQLAlchemyReceipts(AsyncOnReceipts):
     """Receipts in the database of an `AsyncEngine`; see SQLAlchemyReceipts.
 
     The engine's driver may be psycopg or asyncpg; SQLite is for blocking engines.
@@ -31,71 +41,42 @@ class AsyncSQLAlchemyReceipts:
 
     def __init__(self, engine: AsyncEngine, receipts: str | AsyncReceipts | None = None) -> None:
         """Connect nothing. Raises ConfigurationError."""
-        if engine.url.get_backend_name() == "sqlite":
+        given: object = engine
+        if not isinstance(given, AsyncEngine):
             raise ConfigurationError(
-                "an asynchronous engine cannot write receipts to SQLite: use Postgres, or "
-                'receipts="sqlite:///…" and claim.connection'
+                f"expected an AsyncEngine, got {type(given).__name__}; for an Engine there is "
+                "SQLAlchemyReceipts"
             )
-        url = receipts_url(engine.url) if receipts is None else receipts
+        check_driver(engine.dialect, USABLE)
+        chosen = _receipts(engine) if receipts is None else receipts
+        super().__init__(open_async_receipts(chosen) if isinstance(chosen, str) else chosen)
         self._engine = engine
-        self._receipts = open_async_receipts(url) if isinstance(url, str) else url
-
-    async def open(self) -> None:
-        """Be ready for use. Raises SchemaMissing, StoreUnavailable."""
-        await self._receipts.open()
-
-    async def close(self) -> None:
-        """Give the protocol's connections back; the engine is the application's."""
-        await self._receipts.close()
-
-    async def claim(self, claim: Claim) -> ClaimAnswer:
-        """See `replayfloor.core.claims.Claim`."""
-        return await self._receipts.claim(claim)
-
-    async def finish(self, finish: Finish) -> bool:
-        """See `replayfloor.core.claims.Finish`."""
-        return await self._receipts.finish(finish)
-
-    async def abandon(self, abandon: Abandon) -> bool:
-        """See `replayfloor.core.claims.Abandon`."""
-        return await self._receipts.abandon(abandon)
-
-    async def renew(self, renew: Renew) -> bool:
-        """See `replayfloor.core.claims.Renew`."""
-        return await self._receipts.renew(renew)
 
     async def begin(self) -> AsyncSQLAlchemyTransaction:
         """See `replayfloor.core.claims.Begin`."""
-        transaction = AsyncSQLAlchemyTransaction(self._engine, self._receipts.finish_in)
+        with connecting():
+            connection = await self._engine.connect()
+        transaction = AsyncSQLAlchemyTransaction(connection, self._receipts.finish_in)
         await transaction.start()
         return transaction
-
-    async def finish_in(self, connection: object, finish: Finish) -> bool:
-        """See `replayfloor.server.stores.AsyncReceipts.finish_in`."""
-        return await self._receipts.finish_in(connection, finish)
 
 
 class AsyncSQLAlchemyTransaction:
     """A handler's transaction on a connection of the engine."""
 
     def __init__(
-        self, engine: AsyncEngine, finish_in: Callable[[object, Finish], Awaitable[bool]]
+        self, connection: AsyncConnection, finish_in: Callable[[object, Finish], Awaitable[bool]]
     ) -> None:
-        """Connect nothing yet."""
-        self._connection = engine.connect()
-        self._finish_in = finish_in
-        self._guard: Guard | None = None
-        self._root: AsyncTransaction | None = None
-        self._ended = False
+        """Take a connection over; it goes back to the engine when the transaction ends."""
+        self._connection, self._finish_in = connection, finish_in
+        if connection.sync_connection is None:
+            raise UsageError("the connection has not been started")
+        self._guarded = GuardedTransaction(connection.sync_connection)
 
     async def start(self) -> None:
-        """Open it. Raises StoreUnavailable."""
+        """Open it. Raises StoreUnavailable, ConfigurationError."""
         try:
-            with unavailable(performed=False):
-                await self._connection.start()
-                if self._connection.sync_connection is not None:
-                    self._guard = Guard(self._connection.sync_connection)
-                self._root = await self._connection.begin()
+            await self._run(self._guarded.begin)
         except BaseException:
             await self.rollback()
             raise
@@ -103,36 +84,37 @@ class AsyncSQLAlchemyTransaction:
     @property
     def connection(self) -> AnyConnection:
         """The SQLAlchemy connection. Raises UsageError once the transaction has ended."""
-        if self._ended:
+        if self._guarded.ended:
             raise UsageError(ENDED)
         return cast("AnyConnection", self._connection)
 
     async def commit(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Commit`."""
         try:
-            if self._root is None or self._guard is None:
-                raise UsageError(ENDED)
-            check_open(active=self._root.is_active)
+            self._guarded.check()
             with unavailable(performed=False):
                 finished = await self._finish_in(self._connection, finish)
             if finished:
-                with self._guard.ours(), unavailable(performed=None):
-                    await self._root.commit()
+                await self._run(self._guarded.commit)
         finally:
             await self.rollback()
         return finished
 
     async def rollback(self) -> None:
         """See `replayfloor.core.claims.Rollback`. After a commit it only ends the loan."""
-        if not self._ended:
-            self._ended = True
+        if not self._guarded.ended:
+            self._guarded.ended = True
             await to_the_end(self._give_back)
 
     async def _give_back(self) -> None:
-        try:
-            await self._connection.close()
-        except SQLAlchemyError:
-            await self._connection.invalidate()
+        with anyio.move_on_after(GIVE_BACK_S) as limit:
+            await self._run(self._guarded.end)
+        if limit.cancelled_caught:
+            await self._run(self._guarded.throw_away)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        """Run blocking work of SQLAlchemy's in one of its greenlets."""
+        return await self._connection.run_sync(lambda _connection: work())
 
 
 def async_session(claim: AsyncActiveClaim) -> AsyncSession:
@@ -143,3 +125,10 @@ def async_session(claim: AsyncActiveClaim) -> AsyncSession:
             "async_session(claim) needs AsyncSQLAlchemyReceipts as the middleware's receipts"
         )
     return AsyncSession(bind=connection, join_transaction_mode="create_savepoint")
+
+
+def _receipts(engine: AsyncEngine) -> AsyncReceipts:
+    address = postgres_conninfo(engine.dialect, engine.url)
+    from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
+
+    return AsyncPostgresReceipts(address)

@@ -44,11 +44,13 @@ from replayfloor.core.problem import (
 from replayfloor.core.receipt import Receipt
 from replayfloor.server.effects import BodyTooLarge, ClientGone, Pause, ReadRequest, RequestRead
 from replayfloor.server.events import EventKind
+from replayfloor.server.flow.age import refuse_by_age
 from replayfloor.server.flow.values import (
     STORE_RETRY_AFTER_S,
     Admission,
     Admitted,
     Call,
+    Exposed,
     Gone,
     Refused,
     Replayed,
@@ -77,7 +79,11 @@ def admit(call: Call, options: Options) -> Flow[Admission]:
         yield from refusal("", ProblemKind.INVALID_KEY)
         return Refused(invalid_key(str(error)))
     id_ = receipt_id(call.namespace, call.principal, key)
-    read = yield from ReadRequest()
+    too_old = refuse_by_age(key, call, options)
+    if too_old is not None:
+        yield from refusal(id_.hex(), too_old.kind)
+        return Refused(too_old)
+    read = yield from ReadRequest(options.body_rule)
     match read:
         case ClientGone():
             return Gone()
@@ -145,7 +151,7 @@ def _answer_from_lock(ticket: Admitted, lock: LockAnswer) -> Refused | Replayed 
 
 
 def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
-    takeover = options.effects is Effects.ATOMIC
+    takeover = options.takes_over
     claim = Claim(ticket.id, ticket.fingerprint, ticket.fence, options.lease_ms, takeover)
     try:
         answer = yield from _again_if_unsure(claim)
@@ -153,6 +159,8 @@ def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
         yield from event(ticket, EventKind.STORE_UNAVAILABLE, str(error))
         if error.performed is not False:
             yield from abandon(ticket)
+        if options.executes_openly:
+            return Exposed()
         return Refused(store_unavailable(STORE_RETRY_AFTER_S))
     match answer:
         case Claimed(taken_over):
@@ -207,7 +215,7 @@ def _replay(ticket: Admitted, receipt: Receipt) -> Refused | Replayed:
     if receipt.fingerprint != ticket.fingerprint:
         return _reused(ticket, receipt.fingerprint)
     if receipt.tombstone:
-        return Refused(answer_not_kept(receipt.response.status))
+        return Refused(answer_not_kept(receipt.response))
     return Replayed(receipt)
 
 
@@ -219,5 +227,7 @@ def _tell_admission(ticket: Admitted, admission: Admission) -> Flow[None]:
             yield from event(ticket, EventKind.REPLAYED)
         case Refused(problem):
             yield from refusal(ticket.id.hex(), problem.kind)
+        case Exposed():
+            yield from event(ticket, EventKind.EXECUTED_OPENLY)
         case Gone() | Unprotected():
             pass

@@ -5,24 +5,15 @@ Every path ends in exactly one of the three, and gives the lock back.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from replayfloor.core.claims import (
-    Abandon,
-    Claim,
-    Claimed,
-    Commit,
-    Finish,
-    Finished,
-    Release,
-    Rollback,
-)
-from replayfloor.core.effects import Effect, Flow
+from replayfloor.core.claims import Abandon, Commit, Finish, Finished, Release, Rollback
+from replayfloor.core.effects import Flow
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.problem import HANDLER_FAILED, commit_unknown, in_flight, store_unavailable
 from replayfloor.core.receipt import Receipt, keep
 from replayfloor.server.effects import Captured
 from replayfloor.server.events import EventKind
+from replayfloor.server.flow.insist import Interruption, announce, look
+from replayfloor.server.flow.recorded import look_up, look_up_failed
 from replayfloor.server.flow.values import (
     STORE_RETRY_AFTER_S,
     Admitted,
@@ -39,38 +30,6 @@ from replayfloor.server.policy import (
     disposition,
 )
 
-T = TypeVar("T")
-
-
-class Interruption:
-    """A cancellation that came while an execution was settled. It waits until that is done.
-
-    The handler has ended, so there is something to be recorded, whoever lost patience meanwhile.
-    A driver shields what follows a failure; so the effect that was interrupted, which may or may
-    not have been performed, is simply asked for again: each of them can be repeated.
-    """
-
-    __slots__ = ("error",)
-
-    def __init__(self) -> None:
-        """Nothing has come yet."""
-        self.error: BaseException | None = None
-
-    def insist(self, effect: Effect[T]) -> Flow[T]:
-        """Ask for an effect, and ask again if a cancellation got in between."""
-        try:
-            return (yield from effect)
-        except (GeneratorExit, Exception):
-            raise
-        except BaseException as error:  # noqa: BLE001 - raised when everything is settled
-            self.error = error
-        return (yield from effect)
-
-    def resume(self) -> None:
-        """Let the cancellation take its course."""
-        if self.error is not None:
-            raise self.error
-
 
 def settle(admitted: Admitted, captured: Captured, options: Options) -> Flow[Answer]:
     """Store the handler's answer or free the key, and say what to answer.
@@ -79,28 +38,50 @@ def settle(admitted: Admitted, captured: Captured, options: Options) -> Flow[Ans
     the same answer will be replayed.
     """
     interruption = Interruption()
-    answer = yield from _settle(admitted, captured, options, interruption)
+    answer = None
+    if captured.recorded is not None:
+        answer = yield from look_up(admitted, captured, captured.recorded, options, interruption)
+    if answer is None:
+        answer = yield from _settle(admitted, captured, options, interruption)
     interruption.resume()
     return answer
 
 
-def fail(admitted: Admitted, options: Options, error: BaseException) -> Flow[None]:
+def fail(
+    admitted: Admitted,
+    options: Options,
+    error: BaseException,
+    recorded: Receipt | None = None,
+) -> Flow[None]:
     """Record that the handler raised, was cancelled, or ended without an answer.
 
-    An exception of an EXTERNAL handler is an answer of sorts: stored as a 500, so that a retry is
-    told. A cancellation is not: the handler was stopped at a place nobody knows, and the claim is
-    left to become an orphan, which is reported as unknown and can be reconciled.
+    An exception of a handler that cannot be rolled back is an answer of sorts: stored as a 500, so
+    that a retry is told. A cancellation is not: the handler was stopped at a place nobody knows.
+    An EXTERNAL claim is then left to become an orphan, which is reported as unknown and can be
+    reconciled; a REPEATABLE one is freed, since it would be executed again in any case.
     """
     interruption = Interruption()
-    if ambiguous_disposition(options) is Disposition.FREE:
+    known = False
+    if recorded is not None:
+        known = yield from look_up_failed(admitted, recorded, options, interruption)
+    if not known:
+        yield from _fail(admitted, options, error, interruption)
+    interruption.resume()
+
+
+def _fail(
+    admitted: Admitted, options: Options, error: BaseException, interruption: Interruption
+) -> Flow[None]:
+    cancelled = not isinstance(error, Exception)
+    harmless = cancelled and options.effects is Effects.REPEATABLE
+    if harmless or ambiguous_disposition(options) is Disposition.FREE:
         yield from _free(admitted, options, type(error).__name__, interruption)
-    elif isinstance(error, Exception):
-        receipt = keep(admitted.fingerprint, HANDLER_FAILED.to_response(options.documentation))
-        yield from _finish(admitted, receipt, options, interruption)
-    else:
+    elif cancelled:
         yield from event(admitted, EventKind.LEFT_ORPHANED, type(error).__name__)
         yield from interruption.insist(Release(admitted.id, admitted.fence))
-    interruption.resume()
+    else:
+        response = HANDLER_FAILED.to_response(options.documentation)
+        yield from _finish(admitted, keep(admitted.fingerprint, response), options, interruption)
 
 
 def _settle(
@@ -110,12 +91,17 @@ def _settle(
     if disposition(status, options) is Disposition.FREE:
         yield from _free(admitted, options, str(status), interruption)
         return Answered(captured)
-    receipt = keep(admitted.fingerprint, captured.response, tombstone=not captured.complete)
+    receipt = keep(
+        admitted.fingerprint,
+        captured.response,
+        tombstone=not captured.complete,
+        sensitive=options.sensitive,
+    )
     if options.effects is Effects.ATOMIC:
         refused = yield from _commit(admitted, receipt, options, interruption)
-        return refused or Answered(captured)
-    yield from _finish(admitted, receipt, options, interruption)
-    return Answered(captured)
+    else:
+        refused = yield from _finish(admitted, receipt, options, interruption)
+    return refused or Answered(captured)
 
 
 def _commit(
@@ -143,9 +129,7 @@ def _commit(
         yield from event(admitted, EventKind.LEASE_LOST)
         yield from interruption.insist(Release(admitted.id, admitted.fence))
         return Refused(in_flight(left_ms=0))
-    yield from event(admitted, EventKind.FINISHED, str(receipt.response.status))
-    release = Release(admitted.id, admitted.fence, receipt, options.cache_ms)
-    yield from interruption.insist(release)
+    yield from announce(admitted, receipt, options, interruption)
     return None
 
 
@@ -162,11 +146,7 @@ def _find_out(
         if (yield from interruption.insist(Abandon(admitted.id, admitted.fence))):
             yield from event(admitted, EventKind.FREED, "not-committed")
             return Refused(store_unavailable(STORE_RETRY_AFTER_S))
-        look = Claim(admitted.id, admitted.fingerprint, admitted.fence, options.lease_ms)
-        found = yield from interruption.insist(look)
-        if isinstance(found, Claimed):
-            # Neither claim nor receipt was there: it was settled by other hands, and is free.
-            yield from interruption.insist(Abandon(admitted.id, admitted.fence))
+        found = yield from look(admitted, options, interruption)
     except StoreUnavailable as error:
         yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
         return Refused(commit_unknown(STORE_RETRY_AFTER_S))
@@ -178,30 +158,39 @@ def _find_out(
 
 def _finish(
     admitted: Admitted, receipt: Receipt, options: Options, interruption: Interruption
-) -> Flow[None]:
-    """Store the receipt of an effect that happened, and tell what became of it.
+) -> Flow[Refused | None]:
+    """Store the receipt of an effect that happened; return a refusal if it is another's by now.
 
     The answer goes out even if the store is gone: it is the truth, and nothing is won by hiding
-    it. The claim then stays, becomes an orphan, and a retry is told that the outcome is unknown.
+    it. The claim then stays and becomes an orphan. The same holds for an EXTERNAL claim that was
+    settled by a reconciler meanwhile. A REPEATABLE one has been taken over: its new owner's
+    answer is the one that is replayed, so the sender is asked to come back for that.
     """
     finish = Finish(admitted.id, admitted.fence, receipt)
     try:
-        outcome = yield from _stored(finish, interruption)
+        outcome = yield from _stored(admitted, finish, options, interruption)
     except GeneratorExit:
         raise
     except BaseException:
         yield from interruption.insist(Release(admitted.id, admitted.fence))
         raise
+    if outcome is EventKind.FINISHED:
+        yield from announce(admitted, receipt, options, interruption)
+        return None
     yield from event(admitted, outcome, str(receipt.response.status))
-    kept = receipt if outcome is EventKind.FINISHED else None
-    yield from interruption.insist(Release(admitted.id, admitted.fence, kept, options.cache_ms))
+    yield from interruption.insist(Release(admitted.id, admitted.fence))
+    if outcome is EventKind.LEASE_LOST and options.takes_over:
+        return Refused(in_flight(left_ms=0))
+    return None
 
 
-def _stored(finish: Finish, interruption: Interruption) -> Flow[EventKind]:
+def _stored(
+    admitted: Admitted, finish: Finish, options: Options, interruption: Interruption
+) -> Flow[EventKind]:
     """Finish, twice if need be.
 
-    If the claim is gone at the second try, the first had ended it and only its answer was lost:
-    nobody takes over the claim of an EXTERNAL handler.
+    If the claim is gone at the second try, either the first had ended it and only its answer was
+    lost, or another execution or a reconciler has taken it over. The receipt tells which.
     """
     try:
         stored = yield from interruption.insist(finish)
@@ -212,7 +201,15 @@ def _stored(finish: Finish, interruption: Interruption) -> Flow[EventKind]:
         except StoreUnavailable:
             return EventKind.RECEIPT_LOST
         unsure = True
-    return EventKind.FINISHED if stored or unsure else EventKind.LEASE_LOST
+    if stored:
+        return EventKind.FINISHED
+    if not unsure:
+        return EventKind.LEASE_LOST
+    try:
+        found = yield from look(admitted, options, interruption)
+    except StoreUnavailable:
+        return EventKind.RECEIPT_LOST
+    return EventKind.FINISHED if found == Finished(finish.receipt) else EventKind.LEASE_LOST
 
 
 def _free(admitted: Admitted, options: Options, why: str, interruption: Interruption) -> Flow[None]:

@@ -22,12 +22,18 @@ client backs off by itself after that."""
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request as far as it is known before its body: `key_lines` are the raw header values."""
+    """A request as far as it is known before its body.
+
+    `key_lines` are the raw header values; `now_ms` is the time of its arrival and `first_sent_ms`
+    what its sender says of the first attempt, both in ms since 1970.
+    """
 
     key_lines: Sequence[bytes]
     namespace: str
     principal: str | None
     fence: Fence
+    now_ms: int
+    first_sent_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,11 @@ class Admitted:
 @dataclass(frozen=True, slots=True)
 class Unprotected:
     """No key was sent and none is required."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """Execute without a receipt, because the route prefers that to a refusal, and say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +82,15 @@ class Answered:
     captured: Captured
 
 
-Admission: TypeAlias = Admitted | Unprotected | Gone | Refused | Replayed
-Answer: TypeAlias = Answered | Unprotected | Gone | Refused | Replayed
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Answer with the receipt that the handler has finished itself, as with a first answer."""
+
+    receipt: Receipt
+
+
+Admission: TypeAlias = Admitted | Unprotected | Exposed | Gone | Refused | Replayed
+Answer: TypeAlias = Answered | Recorded | Unprotected | Exposed | Gone | Refused | Replayed
 
 
 def event(ticket: Admitted, kind: EventKind, detail: str = "") -> Effect[None]:

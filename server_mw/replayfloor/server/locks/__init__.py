@@ -52,12 +52,11 @@ class Lock(Protocol):
         ...
 
 
-REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
-REDIS_MISSING = "a lock in Redis needs redis-py: install replayfloor[server]"
+REDIS_MISSING = "a lock in Redis needs redis-py and pybreaker: install replayfloor[server]"
 
 
 def open_async_lock(option: str) -> AsyncLock:
-    """Return the lock, for ASGI, of `"local"` or of a Redis URL (`redis://`, `rediss://`, …).
+    """Return the lock, for ASGI, of `"local"` or of a Redis URL; `redis_url.py` lists its forms.
 
     Nothing is connected yet. Raises ConfigurationError for anything else.
     """
@@ -65,7 +64,7 @@ def open_async_lock(option: str) -> AsyncLock:
         from replayfloor.server.locks.local import AsyncLocalLock
 
         return AsyncLocalLock()
-    _check_redis(option)
+    _check_scheme(option)
     try:
         from replayfloor.server.locks.redis_async import AsyncRedisLock
     except ImportError as error:
@@ -79,7 +78,7 @@ def open_lock(option: str) -> Lock:
         from replayfloor.server.locks.local import LocalLock
 
         return LocalLock()
-    _check_redis(option)
+    _check_scheme(option)
     try:
         from replayfloor.server.locks.redis import RedisLock
     except ImportError as error:
@@ -87,7 +86,12 @@ def open_lock(option: str) -> Lock:
     return RedisLock(option)
 
 
-def _check_redis(option: str) -> None:
-    if not option.startswith(REDIS_SCHEMES):
-        scheme = option.partition(":")[0]  # and no more of it: the rest may hold a password
-        raise ConfigurationError(f"lock={scheme!r}: expected 'local' or redis://host:port/db")
+def _check_scheme(option: str) -> None:
+    """Raise ConfigurationError for what is no Redis URL, also where redis-py is not installed."""
+    scheme, separator, _rest = option.partition("://")
+    if not separator or scheme.partition("+")[0] not in ("redis", "rediss", "unix"):
+        # The scheme and no more of it: the rest may hold a password.
+        shown = scheme if separator else "…"
+        raise ConfigurationError(
+            f"lock={shown!r}: expected 'local' or a Redis URL such as redis://host:port/db"
+        )

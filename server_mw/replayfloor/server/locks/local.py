@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from replayfloor.core.claims import Acquire, Acquired, Extend, Fence, Held, LockAnswer, Release
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
 
+SWEPT_PER_ACQUIRE = 2
+"""Entries looked at whenever one is added. Two, so that the look comes round faster than the
+number of entries grows: at most about as many have ended as are still running."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    fence: Fence
+    fingerprint: Fingerprint
+    until_s: float
+
 
 class LocalLock:
     """Holds who is in flight in this process. Keeps no receipts: its store is as near.
+
+    Any number of threads may use one.
 
     Args:
         clock: seconds of a clock that is never set back.
@@ -20,42 +35,61 @@ class LocalLock:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Hold nothing."""
         self._clock = clock
-        self._held: dict[ReceiptId, tuple[Fence, Fingerprint, float]] = {}
+        # In the order in which they were last looked at: the first has waited longest.
+        self._held: OrderedDict[ReceiptId, _Held] = OrderedDict()
         # Held for some lookups in a dictionary, so an event loop does not notice it either.
         self._one_at_a_time = threading.Lock()
+
+    @property
+    def entries(self) -> int:
+        """The number of entries in memory, those included whose lease has ended."""
+        return len(self._held)
 
     def acquire(self, acquire: Acquire) -> LockAnswer:
         """See `replayfloor.core.claims.Acquire`."""
         with self._one_at_a_time:
-            now = self._clock()
-            fence, fingerprint, until = self._held.get(acquire.id, (acquire.fence, b"", now))
-            if fence != acquire.fence and until > now:
-                return Held(Fingerprint(fingerprint), max(1, round((until - now) * 1000)))
-            until = now + acquire.lease_ms / 1000
-            self._held[acquire.id] = (acquire.fence, acquire.fingerprint, until)
+            now_s = self._clock()
+            self._sweep(now_s)
+            held = self._running(acquire.id, now_s)
+            if held is not None and held.fence != acquire.fence:
+                return Held(held.fingerprint, max(1, round((held.until_s - now_s) * 1000)))
+            until_s = now_s + acquire.lease_ms / 1000
+            self._held[acquire.id] = _Held(acquire.fence, acquire.fingerprint, until_s)
             return Acquired()
 
     def release(self, release: Release) -> bool:
         """See `replayfloor.core.claims.Release`."""
         with self._one_at_a_time:
-            fence, _fingerprint, until = self._held.get(release.id, (None, b"", 0.0))
-            if fence != release.fence:
+            held = self._running(release.id, self._clock())
+            if held is None or held.fence != release.fence:
                 return False
             del self._held[release.id]
-            return until > self._clock()
+            return True
 
     def extend(self, extend: Extend) -> bool:
         """See `replayfloor.core.claims.Extend`."""
         with self._one_at_a_time:
-            fence, fingerprint, _until = self._held.get(extend.id, (None, b"", 0.0))
-            if fence != extend.fence:
+            now_s = self._clock()
+            held = self._running(extend.id, now_s)
+            if held is None or held.fence != extend.fence:
                 return False
-            until = self._clock() + extend.lease_ms / 1000
-            self._held[extend.id] = (extend.fence, Fingerprint(fingerprint), until)
+            until_s = now_s + extend.lease_ms / 1000
+            self._held[extend.id] = _Held(held.fence, held.fingerprint, until_s)
             return True
 
     def close(self) -> None:
         """Nothing is connected."""
+
+    def _running(self, id_: ReceiptId, now_s: float) -> _Held | None:
+        held = self._held.get(id_)
+        return held if held is not None and held.until_s > now_s else None
+
+    def _sweep(self, now_s: float) -> None:
+        """Drop what has ended among those that waited longest: nobody releases it any more."""
+        for _ in range(min(SWEPT_PER_ACQUIRE, len(self._held))):
+            id_, held = self._held.popitem(last=False)
+            if held.until_s > now_s:
+                self._held[id_] = held
 
 
 class AsyncLocalLock:

@@ -1,4 +1,4 @@
-"""Receipts in one SQLite file: real and durable, for one machine. Standard library only.
+"""Asynchronous receipts in one SQLite file: real and durable, for one machine. No dependency.
 
 SQLite has one writer. A turn (a semaphore) decides on this process's side who that is: an
 operation, or a handler's transaction from its first statement to its end. Waiting for the turn
@@ -19,23 +19,20 @@ import anyio
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
-from replayfloor.server.resources import load
 from replayfloor.server.shield import in_thread
-from replayfloor.server.stores.sqlite_transaction_async import SQLiteTransaction
+from replayfloor.server.stores.sqlite_file import Database
+from replayfloor.server.stores.sqlite_finish_in import finish_in_async
+from replayfloor.server.stores.sqlite_transaction_async import AsyncSQLiteTransaction
 from replayfloor.server.stores.sqlite_work import (
-    begin,
-    committed,
-    connect,
+    BUSY,
+    OPERATION_S,
+    end_claim,
     finish_claim,
+    renew_claim,
     take_claim,
 )
 
 T = TypeVar("T")
-A = TypeVar("A")
-
-OPERATION_S = 5.0
-"""How long an operation waits for its turn and for other processes before the store counts as
-unavailable; the same as for Postgres."""
 
 
 class AsyncSQLiteReceipts:
@@ -59,13 +56,13 @@ class AsyncSQLiteReceipts:
             raise ConfigurationError("operation_s must be positive")
         self._path, self._operation_s, self._clock = Path(path), operation_s, clock
         self._turn = anyio.Semaphore(1, max_value=1)
-        self._database: sqlite3.Connection | None = None
+        self._database = Database(self._path, operation_s)
 
     async def open(self) -> None:
         """Open or create the file."""
         await self._take_turn()
         try:
-            await self._ready()
+            await in_thread(self._database.ready)
         finally:
             self._turn.release()
 
@@ -73,7 +70,7 @@ class AsyncSQLiteReceipts:
         """Close the file, after whatever is using it."""
         await self._turn.acquire()
         try:
-            await in_thread(self._disconnect)
+            await in_thread(self._database.close)
         finally:
             self._turn.release()
 
@@ -87,28 +84,22 @@ class AsyncSQLiteReceipts:
 
     async def abandon(self, abandon: Abandon) -> bool:
         """See `replayfloor.core.claims.Abandon`."""
-        parameters = {"id": abandon.id, "fence": abandon.fence}
-
-        def end(database: sqlite3.Connection) -> bool:
-            ended = database.execute(load("sql/sqlite/claim_end.sql"), parameters).fetchall()
-            return bool(ended)
-
-        return await self._write(end)
+        return await self._write(partial(end_claim, abandon=abandon))
 
     async def renew(self, renew: Renew) -> bool:
         """See `replayfloor.core.claims.Renew`."""
-        parameters = {"id": renew.id, "fence": renew.fence, "lease_ms": renew.lease_ms}
+        return await self._write(partial(renew_claim, renew=renew, now_ms=self.now_ms))
 
-        def begin_anew(database: sqlite3.Connection) -> bool:
-            now = {"now_ms": self.now_ms()}
-            query = load("sql/sqlite/claim_renew.sql")
-            return database.execute(query, parameters | now).rowcount == 1
-
-        return await self._write(begin_anew)
-
-    async def begin(self) -> SQLiteTransaction:
+    async def begin(self) -> AsyncSQLiteTransaction:
         """See `replayfloor.core.claims.Begin`; the write lock is taken with the first statement."""
-        return SQLiteTransaction(self)
+        return AsyncSQLiteTransaction(self, self._operation_s)
+
+    async def finish_in(self, connection: object, finish: Finish) -> bool:
+        """See `replayfloor.server.stores.AsyncReceipts.finish_in`.
+
+        Takes a `sqlite3.Connection` to the store's file, on which it blocks for two statements.
+        """
+        return await finish_in_async(connection, finish, self.now_ms)
 
     # -- for the transaction ------------------------------------------------------------------
 
@@ -116,15 +107,13 @@ class AsyncSQLiteReceipts:
         """Take the turn and open a write transaction; `leave` has to follow."""
         await self._take_turn()
         try:
-            database = await self._ready()
-            await in_thread(partial(self._guarded, begin, database))
+            return await in_thread(self._database.begun)
         except BaseException:
             # Cancelled, perhaps, while the thread opened the transaction all the same.
             with anyio.CancelScope(shield=True):
-                await in_thread(self._roll_back)
+                await in_thread(self._database.roll_back)
             self._turn.release()
             raise
-        return database
 
     def leave(self) -> None:
         """Give the turn back."""
@@ -138,8 +127,7 @@ class AsyncSQLiteReceipts:
         """Run `work` in a transaction of its own, in a worker thread; it is not cancelled."""
         await self._take_turn()
         try:
-            database = await self._ready()
-            return await in_thread(partial(self._guarded, partial(committed, work), database))
+            return await in_thread(partial(self._database.committed, work))
         finally:
             self._turn.release()
 
@@ -148,31 +136,4 @@ class AsyncSQLiteReceipts:
             with anyio.fail_after(self._operation_s):
                 await self._turn.acquire()
         except TimeoutError as error:
-            raise StoreUnavailable("SQLite is busy in this process", performed=False) from error
-
-    async def _ready(self) -> sqlite3.Connection:
-        # Kept by the thread itself: an answer can be lost to a cancellation, a connection not.
-        if self._database is None:
-            await in_thread(self._connect)
-        if self._database is None:
-            raise StoreUnavailable("the store was closed", performed=False)
-        return self._database
-
-    def _connect(self) -> None:
-        self._database = self._guarded(partial(connect, self._path), self._operation_s)
-
-    def _disconnect(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
-
-    def _roll_back(self) -> None:
-        if self._database is not None:
-            self._database.rollback()
-
-    def _guarded(self, work: Callable[[A], T], argument: A) -> T:
-        try:
-            return work(argument)
-        except sqlite3.OperationalError as error:
-            # "Locked", "disk full", "cannot open": reported before anything was committed.
-            raise StoreUnavailable(f"SQLite {self._path}: {error}", performed=False) from error
+            raise StoreUnavailable(BUSY, performed=False) from error

@@ -1,19 +1,20 @@
-"""The blocking half of the SQLite receipts: statements on one connection, decided by no event loop.
+"""What both colours of the SQLite receipts do on their one connection; it blocks.
 
-Everything here runs in a worker thread, and the caller holds the turn (see sqlite.py).
+The caller holds the turn (see sqlite.py), and runs it in a worker thread if it has an event loop.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import LiteralString, TypeAlias, TypeVar, cast
 from urllib.parse import unquote
 
 from replayfloor.core.claims import (
+    Abandon,
     Claim,
     ClaimAnswer,
     Claimed,
@@ -21,61 +22,27 @@ from replayfloor.core.claims import (
     Finished,
     InFlight,
     Orphaned,
+    Renew,
 )
-from replayfloor.core.errors import ConfigurationError, SchemaMissing
+from replayfloor.core.errors import ConfigurationError, UsageError
 from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.receipt import decode_receipt, encode_receipt
 from replayfloor.server.resources import load
-from replayfloor.server.stores import Parameters, Row
+from replayfloor.server.stores.protocols import Parameters, Row
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 1
+FinishSteps: TypeAlias = Generator[tuple[LiteralString, Mapping[str, object]], Sequence[Row], bool]
 
-WAL_TRIES = 50
-"""Switching a new file to WAL fails at once while another process does the same."""
+OPERATION_S = 5.0
+"""How long an operation waits for its turn and for other processes before the store counts as
+unavailable; the same as for Postgres."""
 
-WAL_PAUSE_S = 0.02
+ENDED = "the claim's transaction has ended; nothing can be written any more"
 
+NOT_QUIET = "a statement of the handler was still running; it was rolled back with all others"
 
-def connect(path: Path, busy_s: float) -> sqlite3.Connection:
-    """Open or create the file, durable, with its schema; `busy_s` is for other processes."""
-    database = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
-    try:
-        # FULL: a receipt that was answered from survives a power cut.
-        database.execute("pragma synchronous = full")
-        _enter_wal(database)
-        _create_schema(database)
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _enter_wal(database: sqlite3.Connection) -> None:
-    """The busy timeout does not apply to this pragma: with several starters it fails at once."""
-    for _try in range(WAL_TRIES):
-        with suppress(sqlite3.OperationalError):
-            if database.execute("pragma journal_mode = wal").fetchone() == ("wal",):
-                return
-        time.sleep(WAL_PAUSE_S)
-    raise sqlite3.OperationalError("cannot use write-ahead logging; is the file on a local disk?")
-
-
-def _create_schema(database: sqlite3.Connection) -> None:
-    begin(database)
-    try:
-        if database.execute(load("sql/sqlite/schema_version.sql")).fetchone() is None:
-            for statement in load("sql/sqlite/schema.sql").split(";"):
-                database.execute(statement)
-        row = database.execute("select version from replayfloor_schema").fetchone()
-        if row != (SCHEMA_VERSION,):
-            raise SchemaMissing(
-                f"the file's schema is version {row}, this release needs {SCHEMA_VERSION}"
-            )
-        commit(database)
-    finally:
-        database.rollback()
+BUSY = "SQLite is busy in this process"
 
 
 def take_claim(
@@ -106,24 +73,71 @@ def take_claim(
     return Claimed(taken_over=True)
 
 
+def finish_steps(finish: Finish, now_ms: Callable[[], int]) -> FinishSteps:
+    """Yield the statements that end the claim and store the receipt, to be sent their rows.
+
+    They belong into one transaction. Returns whether the claim was still the fence's.
+    """
+    claim = {"id": finish.id, "fence": finish.fence}
+    ended = yield load("sql/sqlite/claim_end.sql"), claim
+    if not ended:
+        return False
+    now, claimed_ms = now_ms(), cast("int", ended[0][0])
+    receipt: Mapping[str, object] = {
+        "id": finish.id,
+        "fingerprint": finish.receipt.fingerprint,
+        "now_ms": now,
+        "took_ms": max(0, now - claimed_ms),
+        "status": finish.receipt.response.status,
+        "response": encode_receipt(finish.receipt),
+    }
+    yield load("sql/sqlite/receipt_insert.sql"), receipt
+    return True
+
+
+def carry_out(
+    steps: FinishSteps, run: Callable[[LiteralString, Mapping[str, object]], Sequence[Row]]
+) -> bool:
+    """Run each statement, and return what the last one leads to."""
+    try:
+        statement, values = next(steps)
+        while True:
+            statement, values = steps.send(run(statement, values))
+    except StopIteration as stop:
+        return bool(stop.value)
+
+
 def finish_claim(
     database: sqlite3.Connection, *, finish: Finish, now_ms: Callable[[], int]
 ) -> bool:
     """End the claim and store the receipt, inside whatever transaction is open."""
-    parameters: dict[str, object] = {"id": finish.id, "fence": finish.fence}
-    ended = database.execute(load("sql/sqlite/claim_end.sql"), parameters).fetchall()
-    if not ended:
-        return False
-    now = now_ms()
-    parameters |= {
-        "fingerprint": finish.receipt.fingerprint,
-        "now_ms": now,
-        "took_ms": max(0, now - int(ended[0][0])),
-        "status": finish.receipt.response.status,
-        "response": encode_receipt(finish.receipt),
+    cursor = database.cursor()
+    cursor.row_factory = None  # a handler's connection may make rows of another kind
+    run = partial(_all_rows, cursor)
+    return carry_out(finish_steps(finish, now_ms), run)
+
+
+def _all_rows(
+    cursor: sqlite3.Cursor, statement: LiteralString, values: Mapping[str, object]
+) -> Sequence[Row]:
+    return cursor.execute(statement, values).fetchall()
+
+
+def end_claim(database: sqlite3.Connection, *, abandon: Abandon) -> bool:
+    """Free the key, inside whatever transaction is open."""
+    parameters = {"id": abandon.id, "fence": abandon.fence}
+    return bool(database.execute(load("sql/sqlite/claim_end.sql"), parameters).fetchall())
+
+
+def renew_claim(database: sqlite3.Connection, *, renew: Renew, now_ms: Callable[[], int]) -> bool:
+    """Begin the lease anew, inside whatever transaction is open."""
+    parameters = {
+        "id": renew.id,
+        "fence": renew.fence,
+        "lease_ms": renew.lease_ms,
+        "now_ms": now_ms(),
     }
-    database.execute(load("sql/sqlite/receipt_insert.sql"), parameters)
-    return True
+    return database.execute(load("sql/sqlite/claim_renew.sql"), parameters).rowcount == 1
 
 
 def committed(work: Callable[[sqlite3.Connection], T], database: sqlite3.Connection) -> T:
@@ -148,9 +162,48 @@ def commit(database: sqlite3.Connection) -> None:
     database.execute("commit")
 
 
+def inside(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Run `work` in the open transaction, if it is still open.
+
+    SQLite ends a transaction by itself on some errors (a full disk, "or rollback"). Whatever came
+    after that would be committed statement by statement, without the receipt.
+    """
+    if not database.in_transaction:
+        raise UsageError("SQLite has rolled the transaction back after an error; it is over")
+    return work(database)
+
+
+def finish_and_commit(
+    database: sqlite3.Connection, *, finish: Finish, now_ms: Callable[[], int]
+) -> bool:
+    """Finish in the open transaction and commit it, if the claim is still the fence's."""
+    finished = finish_claim(database, finish=finish, now_ms=now_ms)
+    if finished:
+        commit(database)
+    return finished
+
+
 def rows(database: sqlite3.Connection, *, query: str, params: Parameters | None) -> Sequence[Row]:
     """Run one statement of a handler and read all of its rows."""
     return database.execute(query, params or ()).fetchall()
+
+
+class ReadRows:
+    """Rows that were read already, for a cursor to hand out."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        """Hold the rows."""
+        self._rows = deque(rows)
+
+    def next(self) -> Row | None:
+        """Return the next row, or None after the last."""
+        return self._rows.popleft() if self._rows else None
+
+    def rest(self) -> Sequence[Row]:
+        """Return the rows that are left."""
+        rest = list(self._rows)
+        self._rows.clear()
+        return rest
 
 
 def path_of(url: str) -> Path:

@@ -1,11 +1,20 @@
--- Promises to say which migrations are applied, how far receipts have partitions made ahead, and
--- whether the index that refuses second claims stands.
+-- Promises to say which migrations are applied, for how long from now receipts meet a partition
+-- without a gap (null: not even now), and whether the index that refuses second claims stands.
+with bounds as (
+    select regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                        'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)')::timestamptz[] as ends
+    from pg_catalog.pg_inherits as i
+    join pg_catalog.pg_class as c on c.oid = i.inhrelid
+    where i.inhparent = to_regclass('replayfloor.receipts')
+)
 select (select coalesce(array_agg(name order by name), '{}') from replayfloor.migrations),
-       (select max(to_timestamp(substring(c.relname from '\d{8}_\d{4}$'), 'YYYYMMDD_HH24MI')
-                   ::timestamp at time zone 'UTC')
-        from pg_catalog.pg_inherits as i
-        join pg_catalog.pg_class as c on c.oid = i.inhrelid
-        where i.inhparent = to_regclass('replayfloor.receipts')) - clock_timestamp(),
+       (select min(b.ends[2]) - now()
+        from bounds as b
+        where b.ends[2] > now()
+          and exists (select from bounds as n
+                      where n.ends[1] <= now() and now() < n.ends[2])
+          and not exists (select from bounds as n
+                          where n.ends[1] <= b.ends[2] and b.ends[2] < n.ends[2])),
        exists (select from pg_catalog.pg_index as x
                where x.indexrelid = to_regclass('replayfloor.claims_id')
                  and x.indrelid = to_regclass('replayfloor.claims')

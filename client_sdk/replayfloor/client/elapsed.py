@@ -1,0 +1,43 @@
+"""How long ago an operation was first attempted: arithmetic on looks at the clocks. Pure.
+
+No clock is trusted alone. The wall clock may be set, the boot's clock ends with the boot, and what
+the journal knows stands still while nothing is written. Each of them is a lower bound of the time
+that passed (the wall clock unless it was set forward, and then sending only stops early), so the
+largest of them counts. A wall clock that went back is a lower bound of nothing: then nothing is
+sent.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replayfloor.client.effects import Moment, Send
+from replayfloor.core.journal import JournalEntry
+from replayfloor.core.journal_rules import NS_PER_S
+
+CLOCK_STEP_MAX_S: Final = 1.0
+"""A step back of the wall clock that says nothing: two machines that share a journal, or one that
+NTP corrects, disagree by less. The send deadline's margin is sixty times as long."""
+
+
+def elapsed_ns(entry: JournalEntry, moment: Moment) -> int:
+    """Return the ns since the first attempt, at least; never less than the journal knows."""
+    wall_ns = moment.wall_ns - entry.first_attempt_at_ns
+    return max(wall_ns, _since_ns(entry.boot_id, entry.first_boot_ns, moment), entry.elapsed_ns, 0)
+
+
+def behind_s(seen_ns: int, moment: Moment) -> float | None:
+    """Return the seconds by which the wall clock went back behind `seen_ns`; None if it did not."""
+    behind_ns = seen_ns - moment.wall_ns
+    return behind_ns / NS_PER_S if behind_ns > CLOCK_STEP_MAX_S * NS_PER_S else None
+
+
+def is_late(send: Send, moment: Moment) -> bool:
+    """Return whether the send deadline has passed, by the clocks and by what the flow knew."""
+    known_ns = send.now_ns + _since_ns(send.seen.boot_id, send.seen.boot_ns, moment)
+    return max(moment.wall_ns, known_ns) >= send.send_deadline_ns
+
+
+def _since_ns(boot_id: str, boot_ns: int, moment: Moment) -> int:
+    same_boot = boot_id != "" and boot_id == moment.boot_id
+    return max(0, moment.boot_ns - boot_ns) if same_boot else 0

@@ -1,0 +1,120 @@
+"""What the flow records: how an attempt ended, that the deadline has passed, the lease. Pure.
+
+After an answer the journal may fail: the answer counts, and what was not recorded is presumed to
+have been executed by whoever reads the entry next.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from replayfloor.client.budget import REFUND, Refund
+from replayfloor.client.classify import Finding
+from replayfloor.client.effects import Attempted, Emit, Failure, Reply
+from replayfloor.client.events import AttemptEnded, DeadlineFence, Ending, JournalFailed
+from replayfloor.client.progress import Progress, Verdict
+from replayfloor.client.support import NoteSupport, read_support
+from replayfloor.core.effects import Flow
+from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.journal import (
+    CloseOperation,
+    EndAttempt,
+    JournalEntry,
+    OperationState,
+    ReleaseLease,
+)
+from replayfloor.core.journal_rules import NS_PER_S, with_attempt_ended
+from replayfloor.core.outcome import Outcome, join
+
+
+def record(progress: Progress, finding: Finding, attempted: Attempted) -> Flow[None]:
+    """Record what the attempt has taught. The answer counts, also if the journal is down now."""
+    if isinstance(attempted, Reply):
+        yield from _hear_of_support(progress, attempted)
+    done = progress.learn(finding)
+    if finding.outcome is Outcome.DEFINITIVE:
+        yield from Refund(progress.entry.origin, progress.paid or REFUND)
+        progress.paid = 0
+    kept = attempted.kept if isinstance(attempted, Reply) and done else None
+    yield from _end_attempt(progress, finding.evidence, finding.status, done=done, kept=kept)
+    ended = AttemptEnded(
+        **progress.facts(),
+        status=finding.status,
+        evidence=finding.evidence,
+        took_s=(progress.elapsed_ns - progress.attempt_began_ns) / NS_PER_S,
+        maybe_sent=not isinstance(attempted, Failure) or attempted.maybe_sent,
+        in_flight=finding.in_flight,
+        replayed=finding.replayed,
+    )
+    yield from Emit(ended)
+
+
+def _hear_of_support(progress: Progress, reply: Reply) -> Flow[None]:
+    support = read_support(reply.response)
+    if support is not None:
+        yield from NoteSupport(progress.entry.origin, support)
+        progress.expect(support)
+
+
+def hold_back(progress: Progress, evidence: str) -> Flow[None]:
+    """Record that the attempt which the journal counts already was not made."""
+    if progress.counted:
+        progress.counted = False
+        yield from _end_attempt(progress, evidence, None, done=False, kept=None)
+
+
+def _end_attempt(
+    progress: Progress, evidence: str, status: int | None, *, done: bool, kept: bytes | None
+) -> Flow[None]:
+    entry = progress.entry
+    learned = progress.support is not None and entry.retention_s > 0
+    effect = EndAttempt(
+        entry.namespace,
+        entry.operation_id,
+        progress.seen.wall_ns,
+        progress.known,
+        evidence,
+        done=done,
+        final_status=status if done else None,
+        elapsed_ns=progress.elapsed_ns,
+        lease_owner=progress.owner,
+        response=kept,
+        retention_s=entry.retention_s if learned else None,
+        send_deadline_ns=entry.send_deadline_ns if learned else 0,
+    )
+    try:
+        written: JournalEntry = yield from effect
+        progress.leased = progress.leased and not done
+    except StoreUnavailable as error:
+        written = with_attempt_ended(entry, effect)
+        yield from Emit(JournalFailed(**progress.facts(), evidence=str(error)))
+    progress.take(written)
+    # Another process may have learned more, or may be sending at this moment.
+    progress.known = join(progress.known, written.known)
+
+
+def close(progress: Progress, *, begun: bool) -> Flow[Verdict]:
+    """Latch that the send deadline has passed: nothing is sent under this key again."""
+    yield from Emit(DeadlineFence(**progress.facts(), begun=begun))
+    entry = progress.entry
+    # At least the deadline, so that a clock that is set back later cannot undo it.
+    window_ns = entry.send_deadline_ns - entry.first_attempt_at_ns
+    elapsed_ns = max(progress.elapsed_ns, window_ns)
+    effect = CloseOperation(entry.namespace, entry.operation_id, progress.seen.wall_ns, elapsed_ns)
+    try:
+        progress.take((yield from effect))
+        progress.leased = False
+    except StoreUnavailable as error:
+        yield from Emit(JournalFailed(**progress.facts(), evidence=str(error)))
+    if progress.entry.state is OperationState.DONE:
+        return progress.verdict(Ending.CLOSED)
+    return progress.latched()
+
+
+def release(progress: Progress) -> Flow[None]:
+    """Give the lease back. One that stays ends by itself."""
+    if progress.leased:
+        progress.leased = False
+        entry = progress.entry
+        with suppress(StoreUnavailable):
+            yield from ReleaseLease(entry.namespace, entry.operation_id, progress.owner)

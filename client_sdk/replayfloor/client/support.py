@@ -1,0 +1,152 @@
+"""What a server has said about keys: that it knows them, and for how long it keeps them.
+
+A server that ignores the key executes every retry. Whether it does shows only in its answers: the
+lifetime it advertises, a replayed answer, or one of our own problems. What was seen at an origin
+is remembered by the transport, and from one operation to the next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from replayfloor.client.profiles import RETENTION_MAX_S, Profile
+from replayfloor.core.effects import Effect
+from replayfloor.core.message import Headers, Response, get_first
+from replayfloor.core.problem import problem_kind
+
+LIFETIME_FIELD: Final = b"idempotency-key-lifetime"
+"""For how long the server keeps a key, in seconds (our own servers advertise it)."""
+
+REPLAYED_FIELDS: Final = (b"idempotent-replayed", b"idempotency-replayed")
+"""Either says that the answer is the stored one. The first is Stripe's and ours."""
+
+RETENTION_SEEN_S: Final = 300.0
+"""Presumed of a server that has shown that it knows keys, and not for how long: the shortest
+window that any known provider publishes (Amazon SQS FIFO queues, five minutes)."""
+
+ORIGINS_MAX: Final = 1000
+"""Origins remembered: a client that talks to more forgets the one it has not met for longest."""
+
+_LIFETIME_DIGITS_MAX: Final = 10
+
+
+UNPROFILED: Final = Profile(name="unprofiled", retention_s=RETENTION_SEEN_S)
+"""Stands for a provider of which nothing is known, with the header of the IETF draft."""
+
+
+class Learning(Enum):
+    """What an advertised lifetime may change."""
+
+    SHORTEN = "shorten"
+    """The profile is an upper bound: its provider publishes a number, and headers lie."""
+    REPLACE = "replace"
+    """The server knows best: it is one of ours."""
+    REQUIRE = "require"
+    """Without a profile nothing is known of a server before it says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The server knows keys, and keeps them for `retention_s`; None if it did not say."""
+
+    retention_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecallSupport(Effect["Support | None"]):
+    """Return what was seen at an origin, or None."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSupport(Effect[None]):
+    """Remember what was seen at an origin."""
+
+    origin: str
+    support: Support
+
+
+class SupportMemory:
+    """What one transport has seen, by origin. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, Support] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def recall(self, effect: RecallSupport) -> Support | None:
+        """Perform RecallSupport."""
+        with self._lock:
+            return self._seen.get(effect.origin)
+
+    def note(self, effect: NoteSupport) -> None:
+        """Perform NoteSupport. An answer without a lifetime does not take back an earlier one."""
+        with self._lock:
+            before = self._seen.pop(effect.origin, Support())
+            retention_s = effect.support.retention_s
+            self._seen[effect.origin] = Support(
+                before.retention_s if retention_s is None else retention_s
+            )
+            if len(self._seen) > ORIGINS_MAX:
+                self._seen.popitem(last=False)
+
+
+def read_support(response: Response) -> Support | None:
+    """Return what an answer shows, or None if it shows nothing."""
+    lifetime_s = _lifetime_s(get_first(response.headers, LIFETIME_FIELD))
+    if lifetime_s is not None:
+        return Support(lifetime_s)
+    content_type = get_first(response.headers, b"content-type") or b""
+    if is_replayed(response.headers) or problem_kind(content_type, response.body) is not None:
+        return Support()
+    return None
+
+
+def is_replayed(headers: Headers) -> bool:
+    """Return whether the server says that the answer is the stored one."""
+    return any(
+        (get_first(headers, name) or b"").strip().lower() == b"true" for name in REPLAYED_FIELDS
+    )
+
+
+def retention_after(learning: Learning, known_s: float, support: Support | None) -> float:
+    """Return the retention to go by; 0 if none is known.
+
+    `known_s` is the one gone by until now, 0 if there is none.
+    """
+    if support is None:
+        return known_s
+    told_s = support.retention_s
+    match learning:
+        case Learning.SHORTEN:
+            return known_s if told_s is None else min(known_s, told_s)
+        case Learning.REPLACE:
+            return known_s if told_s is None else told_s
+        case Learning.REQUIRE:
+            return known_s or RETENTION_SEEN_S if told_s is None else told_s
+
+
+def deadline_after(profile: Profile, retention_s: float, first_attempt_at_ns: int) -> int:
+    """Return the send deadline of a retention, in ns since 1970, with the profile's margin.
+
+    Without a retention it is far away: what then holds a request back is that it may have been
+    sent.
+    """
+    if retention_s <= 0:
+        retention_s = RETENTION_MAX_S
+    if profile.margin_s is not None and profile.margin_s >= retention_s:
+        return first_attempt_at_ns
+    return replace(profile, retention_s=retention_s).send_deadline_ns(first_attempt_at_ns)
+
+
+def _lifetime_s(value: bytes | None) -> float | None:
+    """Return the seconds of an Idempotency-Key-Lifetime; None for one that says nothing usable."""
+    text = (value or b"").strip(b" \t")
+    if not text.isdigit() or len(text) > _LIFETIME_DIGITS_MAX:
+        return None
+    seconds = float(text)
+    return seconds if 0 < seconds <= RETENTION_MAX_S else None

@@ -1,0 +1,132 @@
+"""What comes before the body: method, target and headers, in the same bytes from ASGI and WSGI.
+
+A key claimed through one server may come back through another, whose interface, or whose proxy,
+hands over the path decoded or escaped in another way. So the path counts in one form: decoded per
+segment and escaped anew. That is how every router reads it; "/a%2Fb" stays another path than
+"/a/b" where the server gives the target's own bytes. The query counts byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
+
+from starlette.types import Scope
+
+from replayfloor.core.message import Headers, get_first
+
+_PLAIN: Final = re.compile(rb"[A-Za-z0-9._~/-]+")
+"""Paths that are in their one form already: unreserved characters (RFC 3986, 2.3) and slashes."""
+
+_AUTHORITY: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://[^/?]*")
+"""What precedes the path of a target in absolute form (RFC 9112, 3.2.2)."""
+
+_TARGETS: Final = ("RAW_URI", "REQUEST_URI")
+"""Where WSGI servers put the target as it was received: gunicorn; uWSGI, mod_wsgi, waitress and
+cheroot; and Werkzeug both. PEP 3333 has no place for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """A request without its body. Header names are lower-case; `content_type` may be empty."""
+
+    method: str
+    path: bytes
+    query: bytes
+    content_type: bytes
+    headers: Headers
+
+
+def asgi_head(scope: Scope) -> RequestHead:
+    """Return the head of an ASGI `http` connection."""
+    headers: Headers = tuple(scope["headers"])
+    return RequestHead(
+        scope["method"],
+        _asgi_path(scope),
+        scope.get("query_string", b""),
+        get_first(headers, b"content-type") or b"",
+        headers,
+    )
+
+
+def wsgi_head(environ: Mapping[str, object]) -> RequestHead:
+    """Return the head of a WSGI request.
+
+    A header that was sent in several lines is one here, as the server joined them.
+    """
+    content_type = _text(environ, "CONTENT_TYPE")
+    headers = [
+        (name[5:].replace("_", "-").lower().encode("latin-1"), _text(environ, name))
+        for name in environ
+        if name.startswith("HTTP_")
+    ]
+    for name, value in (("type", content_type), ("length", _text(environ, "CONTENT_LENGTH"))):
+        if value:
+            headers.append((b"content-" + name.encode(), value))
+    return RequestHead(
+        _text(environ, "REQUEST_METHOD").decode("latin-1"),
+        _wsgi_path(environ),
+        _text(environ, "QUERY_STRING"),
+        content_type,
+        tuple(headers),
+    )
+
+
+def _asgi_path(scope: Scope) -> bytes:
+    # A server gives the target's own bytes; a test client may give the decoded path only.
+    raw: bytes | None = scope.get("raw_path")
+    path = _one_form(_path_of(raw)) if raw else _escaped(_local(_encoded(scope["path"])))
+    root_path: str = scope.get("root_path", "").rstrip("/")
+    if root_path:
+        # A mount leaves both as they were, and they begin with the root path; where a proxy took
+        # it away, some servers do not put it back.
+        root = _escaped(_encoded(root_path))
+        if path != root and not path.startswith(root + b"/"):
+            path = root + path
+    return path or b"/"
+
+
+def _wsgi_path(environ: Mapping[str, object]) -> bytes:
+    decoded = _local(_text(environ, "SCRIPT_NAME") + _text(environ, "PATH_INFO"))
+    for name in _TARGETS:
+        path = _path_of(_text(environ, name))
+        # It says which slashes are between segments, and nothing more; if it names another path,
+        # a proxy or a middleware has changed what came from there. cheroot decodes all but slashes.
+        if path and unquote_to_bytes(path) in (decoded, decoded.replace(b"%2F", b"/")):
+            return _one_form(path)
+    return _escaped(decoded) or b"/"
+
+
+def _path_of(target: bytes) -> bytes:
+    return _local(target.partition(b"?")[0])
+
+
+def _local(path: bytes) -> bytes:
+    # Some servers hand over a target in absolute form as the path that it is not.
+    authority = _AUTHORITY.match(path)
+    return path[authority.end() :] if authority else path
+
+
+def _one_form(path: bytes) -> bytes:
+    if _PLAIN.fullmatch(path):
+        return path
+    return b"/".join(
+        quote(unquote_to_bytes(segment), safe="").encode() for segment in path.split(b"/")
+    )
+
+
+def _escaped(decoded: bytes) -> bytes:
+    return decoded if _PLAIN.fullmatch(decoded) else quote(decoded, safe="/").encode()
+
+
+def _encoded(path: str) -> bytes:
+    return path.encode("utf-8", "surrogatepass")
+
+
+def _text(environ: Mapping[str, object], name: str) -> bytes:
+    """Return a value of the environ as the bytes it stands for (PEP 3333)."""
+    value = environ.get(name, "")
+    return value.encode("latin-1") if isinstance(value, str) else b""

@@ -1,0 +1,213 @@
+"""Blocking receipts in Postgres, with psycopg 3: arguments, one round trip, decode.
+
+No decisions here. Any number of threads may use one store. A process that was forked from one that
+had used it gets connections of its own: two processes on one connection would read each other's
+answers.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from math import inf
+from time import monotonic
+from typing import LiteralString
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
+from replayfloor.core.errors import StoreUnavailable
+from replayfloor.server.resources import load
+from replayfloor.server.stores.postgres_connection import (
+    BoundedConnection,
+    Pool,
+    answered_by,
+    check_open,
+    get_connection,
+)
+from replayfloor.server.stores.postgres_finish_in import finish_in
+from replayfloor.server.stores.postgres_link import seconds_left
+from replayfloor.server.stores.postgres_options import (
+    HANDLER_CONNECTIONS,
+    OPERATION_S,
+    POOL_CONNECTIONS,
+    REOPEN_PAUSE_S,
+    PostgresOptions,
+)
+from replayfloor.server.stores.postgres_schema import never_migrated, require, schema_state
+from replayfloor.server.stores.postgres_transaction import PostgresTransaction
+from replayfloor.server.stores.postgres_values import (
+    abandon_parameters,
+    claim_answer,
+    claim_parameters,
+    finish_parameters,
+    renew_parameters,
+)
+from replayfloor.server.stores.protocols import Row
+
+_inherited: list[tuple[Pool, Pool]] = []
+"""Pools that a forked process was born with. They are its parent's: collecting them as garbage
+would mean to wait for threads that do not exist here."""
+
+
+class PostgresReceipts:
+    """Claims and receipts in two tables of the schema `replayfloor` (see `replayfloor migrate`).
+
+    Args:
+        url: `postgresql://…` or any libpq connection string.
+        pool_connections: connections for the protocol, per process.
+        handler_connections: connections for `atomic` handlers, per process.
+        operation_s: seconds until an operation raises StoreUnavailable.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        pool_connections: int = POOL_CONNECTIONS,
+        handler_connections: int = HANDLER_CONNECTIONS,
+        operation_s: float = OPERATION_S,
+    ) -> None:
+        """Check the options; connect nothing. Raises ConfigurationError."""
+        self._options = PostgresOptions.check(
+            url,
+            pool_connections=pool_connections,
+            handler_connections=handler_connections,
+            operation_s=operation_s,
+        )
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._process = os.getpid()
+        self._pools: tuple[Pool, Pool] | None = None
+        self._opening = threading.Lock()
+        self._failed_at = -inf
+
+    def open(self) -> None:
+        """Open the pools and check that the database was migrated."""
+        self._failed_at = -inf
+        self._opened(self._deadline())
+
+    def close(self) -> None:
+        """Close both pools."""
+        pools, self._pools = self._pools, None
+        if self._process == os.getpid():
+            _close(pools or ())
+
+    def claim(self, claim: Claim) -> ClaimAnswer:
+        """See `replayfloor.core.claims.Claim`."""
+        return claim_answer(self._call(load("sql/postgres/claim.sql"), claim_parameters(claim)))
+
+    def finish(self, finish: Finish) -> bool:
+        """See `replayfloor.core.claims.Finish`."""
+        (done,) = self._call(load("sql/postgres/finish.sql"), finish_parameters(finish))
+        return bool(done)
+
+    def abandon(self, abandon: Abandon) -> bool:
+        """See `replayfloor.core.claims.Abandon`."""
+        (done,) = self._call(load("sql/postgres/abandon.sql"), abandon_parameters(abandon))
+        return bool(done)
+
+    def renew(self, renew: Renew) -> bool:
+        """See `replayfloor.core.claims.Renew`."""
+        (done,) = self._call(load("sql/postgres/renew.sql"), renew_parameters(renew))
+        return bool(done)
+
+    def begin(self) -> PostgresTransaction:
+        """See `replayfloor.core.claims.Begin`."""
+        deadline = self._deadline()
+        _protocol, handlers = self._opened(deadline)
+        connection = get_connection(handlers, deadline)
+        transaction = PostgresTransaction(handlers, connection, self._options.operation_s)
+        transaction.start(deadline)
+        return transaction
+
+    def finish_in(self, connection: object, finish: Finish) -> bool:
+        """See `replayfloor.server.stores.Receipts.finish_in`.
+
+        Takes a `psycopg.Connection`, a connection or session of SQLAlchemy, or Django's
+        `django.db.connection`.
+        """
+        return finish_in(connection, finish)
+
+    def _deadline(self) -> float:
+        return monotonic() + self._options.operation_s
+
+    def _opened(self, deadline: float) -> tuple[Pool, Pool]:
+        if self._process != os.getpid():
+            if self._pools is not None:
+                _inherited.append(self._pools)
+            self._begin_anew()
+        if (pools := self._pools) is not None:
+            return pools
+        if not self._opening.acquire(timeout=seconds_left(deadline)):
+            raise StoreUnavailable("Postgres is still being connected to", performed=False)
+        try:
+            if self._pools is None:
+                # Requests queue here while one of them tries. Each in turn waiting for a
+                # database that is away would make the last of them wait for minutes.
+                if monotonic() - self._failed_at < REOPEN_PAUSE_S:
+                    raise StoreUnavailable("Postgres was not there a moment ago", performed=False)
+                self._pools = self._open(deadline)
+            return self._pools
+        finally:
+            self._opening.release()
+
+    def _open(self, deadline: float) -> tuple[Pool, Pool]:
+        protocol, handlers = (self._pool(size) for size in self._options.sizes)
+        try:
+            protocol.open()
+            handlers.open()
+            self._check_schema(protocol, deadline)
+        except BaseException as error:
+            if isinstance(error, StoreUnavailable):
+                self._failed_at = monotonic()
+            # Not here: a thread of the pool may still be connecting to a server that hangs.
+            pools = (protocol, handlers)
+            threading.Thread(target=_close, args=(pools,), daemon=True).start()
+            raise
+        return protocol, handlers
+
+    def _pool(self, size: int) -> Pool:
+        return ConnectionPool(
+            self._options.conninfo,
+            connection_class=BoundedConnection,
+            check=check_open,
+            **self._options.pool(size),
+        )
+
+    def _check_schema(self, protocol: Pool, deadline: float) -> None:
+        try:
+            row = self._one_row(protocol, load("sql/postgres/state.sql"), None, deadline)
+            state = schema_state(row)
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+            state = never_migrated()
+        require(state, self._options.advice)
+
+    def _call(self, query: LiteralString, parameters: Mapping[str, object]) -> Row:
+        deadline = self._deadline()
+        protocol, _handlers = self._opened(deadline)
+        return self._one_row(protocol, query, parameters, deadline)
+
+    def _one_row(
+        self,
+        pool: Pool,
+        query: LiteralString,
+        parameters: Mapping[str, object] | None,
+        deadline: float,
+    ) -> Row:
+        connection = get_connection(pool, deadline)
+        try:
+            with answered_by(connection, deadline):
+                row = connection.execute(query, parameters).fetchone()
+        finally:
+            pool.putconn(connection)
+        assert row is not None  # each statement returns exactly one row
+        return row
+
+
+def _close(pools: tuple[Pool, ...]) -> None:
+    for pool in pools:
+        pool.close()

@@ -1,0 +1,181 @@
+"""Blocking receipts in one SQLite file: real and durable, for one machine. Standard library only.
+
+SQLite has one writer. A turn (a lock) decides on this process's side who that is: an operation,
+or a handler's transaction from its first statement to its end; a thread may begin that, and
+another end it. Only other processes are waited for inside SQLite.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+from weakref import WeakSet
+
+from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
+from replayfloor.core.errors import ConfigurationError, StoreUnavailable
+from replayfloor.server.stores.sqlite_file import Database
+from replayfloor.server.stores.sqlite_finish_in import finish_in
+from replayfloor.server.stores.sqlite_transaction import SQLiteTransaction
+from replayfloor.server.stores.sqlite_work import (
+    BUSY,
+    OPERATION_S,
+    end_claim,
+    finish_claim,
+    renew_claim,
+    take_claim,
+)
+
+T = TypeVar("T")
+
+FORK_S = 1.0
+"""How long a fork waits for its turn: longer than an operation takes, and short for who forks."""
+
+FORKED = "the process was forked while a transaction was open on the file; open a store in it anew"
+
+
+class SQLiteReceipts:
+    """Claims and receipts in a SQLite file, which is created with its schema if it is missing.
+
+    Args:
+        path: the file. Its directory must exist and be writable, and be on a local disk.
+        operation_s: seconds until an operation raises StoreUnavailable.
+        clock: seconds since 1970. Processes that share the file share the machine's clock.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        operation_s: float = OPERATION_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Check the options; open nothing. Raises ConfigurationError."""
+        if operation_s <= 0:
+            raise ConfigurationError("operation_s must be positive")
+        self._path, self._operation_s, self._clock = Path(path), operation_s, clock
+        self._turn = threading.Lock()
+        self._database = Database(self._path, operation_s)
+        self._paused = self._broken = False
+        _stores.add(self)
+
+    def open(self) -> None:
+        """Open or create the file."""
+        self._take_turn()
+        try:
+            self._database.ready()
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """Close the file, after whatever is using it."""
+        if self._broken:
+            return  # the connection is the parent's
+        self._take_turn()
+        try:
+            self._database.close()
+        finally:
+            self._turn.release()
+
+    def claim(self, claim: Claim) -> ClaimAnswer:
+        """See `replayfloor.core.claims.Claim`."""
+        return self._write(partial(take_claim, claim=claim, now_ms=self.now_ms))
+
+    def finish(self, finish: Finish) -> bool:
+        """See `replayfloor.core.claims.Finish`."""
+        return self._write(partial(finish_claim, finish=finish, now_ms=self.now_ms))
+
+    def abandon(self, abandon: Abandon) -> bool:
+        """See `replayfloor.core.claims.Abandon`."""
+        return self._write(partial(end_claim, abandon=abandon))
+
+    def renew(self, renew: Renew) -> bool:
+        """See `replayfloor.core.claims.Renew`."""
+        return self._write(partial(renew_claim, renew=renew, now_ms=self.now_ms))
+
+    def begin(self) -> SQLiteTransaction:
+        """See `replayfloor.core.claims.Begin`; the write lock is taken with the first statement."""
+        return SQLiteTransaction(self, self._operation_s)
+
+    def finish_in(self, connection: object, finish: Finish) -> bool:
+        """See `replayfloor.server.stores.Receipts.finish_in`.
+
+        Takes a `sqlite3.Connection` to the store's file.
+        """
+        return finish_in(connection, finish, self.now_ms)
+
+    # -- for the transaction ------------------------------------------------------------------
+
+    def enter(self) -> sqlite3.Connection:
+        """Take the turn and open a write transaction; `leave` has to follow."""
+        self._take_turn()
+        try:
+            return self._database.begun()
+        except BaseException:
+            self._turn.release()
+            raise
+
+    def leave(self) -> None:
+        """Give the turn back."""
+        self._turn.release()
+
+    def now_ms(self) -> int:
+        """Return the store's time in ms since 1970."""
+        return int(self._clock() * 1000)
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._take_turn()
+        try:
+            return self._database.committed(work)
+        finally:
+            self._turn.release()
+
+    def _take_turn(self) -> None:
+        if self._broken:
+            raise StoreUnavailable(FORKED, performed=False)
+        if not self._turn.acquire(timeout=self._operation_s):
+            raise StoreUnavailable(BUSY, performed=False)
+
+    # -- for a fork ---------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Close the file before the process forks; it is opened again by whoever needs it.
+
+        What SQLite remembers of its locks would be copied, and the locks would not: the child
+        would write without any. While a transaction is open nothing can be closed; then the child
+        is not let near the file.
+        """
+        self._paused = self._turn.acquire(timeout=FORK_S)
+        if self._paused:
+            self._database.close()
+
+    def resume(self) -> None:
+        """Go on in the parent."""
+        if self._paused:
+            self._turn.release()
+
+    def begin_anew(self) -> None:
+        """Go on in the child: no thread that had the turn is here."""
+        self._turn = threading.Lock()
+        self._broken = self._broken or not self._paused
+
+
+_stores: WeakSet[SQLiteReceipts] = WeakSet()
+
+
+def _each(do: Callable[[SQLiteReceipts], None]) -> None:
+    for store in list(_stores):
+        do(store)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(
+        before=partial(_each, SQLiteReceipts.pause),
+        after_in_parent=partial(_each, SQLiteReceipts.resume),
+        after_in_child=partial(_each, SQLiteReceipts.begin_anew),
+    )

@@ -1,0 +1,124 @@
+"""The WSGI middleware: which requests are protected, and the life of the stores.
+
+Everything about one request is in `wsgi_exchange.py`; what is decided is in the flow, the same as
+for ASGI.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from typing import Unpack
+
+from replayfloor.core.claims import FENCE_BYTES, Fence
+from replayfloor.core.errors import ConfigurationError
+from replayfloor.server.decorator import WsgiEndpoints, mounted
+from replayfloor.server.docs import describe, endpoints_of
+from replayfloor.server.flow import Call
+from replayfloor.server.keeper import Alarm
+from replayfloor.server.locks import Lock, open_lock
+from replayfloor.server.options import MiddlewareOptions
+from replayfloor.server.perform import Stores
+from replayfloor.server.policy import Options
+from replayfloor.server.requests import first_sent_ms, owner
+from replayfloor.server.settings import Stores as AnyStores
+from replayfloor.server.settings import build, instance
+from replayfloor.server.stores import Receipts, open_receipts
+from replayfloor.server.wsgi_capture import StartResponse
+from replayfloor.server.wsgi_exchange import Environ, Exchange, WSGIApp
+
+WSGIPrincipal = Callable[[Environ], str]
+
+
+class WSGIIdempotencyMiddleware:
+    """Make the writes of a WSGI application safe to retry (Idempotency-Key, draft -07).
+
+    Args:
+        app: the application to protect. Mount authentication outside of this middleware, so that
+            `principal` can tell the owner of a key.
+        receipts: `postgresql://…`, `sqlite:///path`, or a store.
+        lock: `"local"`, `redis://…`, or a lock. Its loss never causes a second execution.
+        principal: a function on the WSGI environ that returns who the key belongs to (an account
+            or tenant, not a credential that is rotated), or None if there is only one owner.
+        options: see MiddlewareOptions.
+
+    A handler finds its claim at `environ["replayfloor.claim"]`. Raises ConfigurationError for
+    options that cannot be honoured. The stores are opened with the first keyed request of each
+    process, so that a server may fork before; `open` does it earlier.
+    """
+
+    def __init__(
+        self,
+        app: WSGIApp,
+        *,
+        receipts: str | Receipts,
+        lock: str | Lock = "local",
+        principal: WSGIPrincipal | None,
+        **options: Unpack[MiddlewareOptions],
+    ) -> None:
+        """See the class."""
+        if principal is not None and not callable(principal):
+            raise ConfigurationError(
+                "principal: expected a function on the WSGI environ, or None if one owns all keys"
+            )
+        self._app = app
+        self._principal = principal
+        self.settings = build(options)
+        self._stores: Stores = AnyStores(
+            instance("receipts", receipts, "claim", open_receipts),
+            instance("lock", lock, "acquire", open_lock),
+        )
+        self._endpoints = WsgiEndpoints(app)
+        self._alarm = Alarm()
+
+    def open(self) -> None:
+        """Connect now, after the server has forked. Raises SchemaMissing, StoreUnavailable."""
+        self._stores.receipts.open()
+
+    def close(self) -> None:
+        """Give every connection back; the next keyed request opens them again."""
+        self._stores.lock.close()
+        self._stores.receipts.close()
+
+    def describe(self) -> str:
+        """Return, as text to print, which requests are protected, how, and what is stored."""
+        return describe(self.settings, endpoints_of(self._app))
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Serve one request."""
+        lookup = self._endpoints.lookup(environ)
+        # Frameworks serve "post" as POST, and so must not be reached past us by it.
+        method = str(environ["REQUEST_METHOD"]).upper()
+        options = self.settings.routes.find(method, route_path(environ), lookup)
+        with mounted(lookup):
+            if options is None:
+                return self._app(environ, start_response)
+            return self._protect(environ, start_response, options)
+
+    def _protect(
+        self, environ: Environ, start_response: StartResponse, options: Options
+    ) -> Iterable[bytes]:
+        key = environ.get("HTTP_IDEMPOTENCY_KEY")
+        # A server joins several lines with commas, and what comes of that is no key.
+        key_lines = () if key is None else (str(key).encode("latin-1"),)
+        first_sent = str(environ.get("HTTP_REPEATABILITY_FIRST_SENT", "")).encode("latin-1")
+        call = Call(
+            key_lines=key_lines,
+            namespace=self.settings.namespace,
+            # Not asked without a key: a login, say, has no owner yet.
+            principal=self._owner(environ) if key_lines else None,
+            fence=Fence(secrets.token_bytes(FENCE_BYTES)),
+            now_ms=time.time_ns() // 1_000_000,
+            first_sent_ms=first_sent_ms(first_sent),
+        )
+        exchange = Exchange(self.settings, self._stores, options, self._alarm, environ)
+        return exchange.run(self._app, call, start_response)
+
+    def _owner(self, environ: Environ) -> str | None:
+        return None if self._principal is None else owner(self._principal(environ))
+
+
+def route_path(environ: Environ) -> str:
+    """Return the path a route pattern is compared with: decoded, below the mount point."""
+    return str(environ.get("PATH_INFO", "")).encode("latin-1").decode("utf-8", "replace")

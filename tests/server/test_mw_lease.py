@@ -1,0 +1,157 @@
+"""The lease is kept while the handler runs: it tells a dead worker, not a slow one."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.problem import ProblemKind
+from replayfloor.server import EventKind, ServerEvent
+from server.apps import Gate, Hook, LedgerApp, nothing
+from server.backends import Backend, EffectsOption, claim_of
+from server.doubles import watched_receipts
+from server.wire import Answer, send
+
+pytestmark = pytest.mark.anyio
+
+LEASE_S = 0.3
+TEN_LEASES_S = 10 * LEASE_S
+FRESH, REPLAY = (201, None, False), (201, None, True)
+IN_FLIGHT = (409, ProblemKind.IN_FLIGHT, False)
+
+both_effects = pytest.mark.parametrize("effects", ["atomic", "external"])
+
+
+def sleeping(pause_s: float) -> Hook:
+    async def hook() -> None:
+        await anyio.sleep(pause_s)
+
+    return hook
+
+
+@both_effects
+async def test_a_handler_that_takes_ten_leases_stays_alone(
+    backend: Backend, effects: EffectsOption
+) -> None:
+    inner = LedgerApp(backend, effects, before=sleeping(TEN_LEASES_S))
+    app = backend.protect(inner, effects=effects, lease_s=LEASE_S)
+    answers: list[Answer] = []
+    duplicates: list[Answer] = []
+
+    async with anyio.create_task_group() as group:
+
+        async def first() -> None:
+            answers.append(await send(app))
+
+        group.start_soon(first)
+        await anyio.sleep(LEASE_S / 2)
+        for _ in range(8):
+            duplicates.append(await send(app))
+            await anyio.sleep(LEASE_S)
+
+    assert {each.brief for each in duplicates} == {IN_FLIGHT}
+    assert (answers[0].brief, (await send(app)).brief) == (FRESH, REPLAY)
+    assert len(backend.ledger.rows()) == 1
+
+
+async def test_a_quick_handler_costs_no_renewal(backend: Backend) -> None:
+    receipts = watched_receipts(backend.receipts())
+
+    await send(backend.protect(LedgerApp(backend), receipts=receipts, lease_s=LEASE_S))
+    await anyio.sleep(LEASE_S)
+
+    assert receipts.calls == ["claim", "finish"]
+
+
+async def test_renewals_end_with_the_answer_and_not_with_the_background(backend: Backend) -> None:
+    receipts = watched_receipts(backend.receipts())
+    inner = LedgerApp(backend, before=sleeping(LEASE_S), last=sleeping(LEASE_S))
+
+    await send(backend.protect(inner, receipts=receipts, lease_s=LEASE_S))
+
+    assert "renew" in receipts.calls
+    assert receipts.calls[-1] == "finish"
+
+
+async def test_a_renewal_that_fails_twice_is_made_up_for(backend: Backend) -> None:
+    receipts = watched_receipts(backend.receipts())
+    failures = [StoreUnavailable("away"), StoreUnavailable("away")]
+
+    async def fail_twice() -> None:
+        if failures:
+            raise failures.pop()
+
+    receipts.before["renew"] = fail_twice
+    events: list[ServerEvent] = []
+    app = backend.protect(
+        LedgerApp(backend, before=sleeping(2 * LEASE_S)),
+        receipts=receipts,
+        lease_s=LEASE_S,
+        on_event=events.append,
+    )
+
+    assert (await send(app)).brief == FRESH
+    assert EventKind.LEASE_LOST not in [each.kind for each in events]
+
+
+async def test_a_handler_is_told_that_its_claim_is_lost_before_it_commits(
+    backend: Backend,
+) -> None:
+    """The store cannot be reached for a whole lease; meanwhile another worker takes over."""
+    receipts = watched_receipts(backend.receipts())
+
+    async def away() -> None:
+        raise StoreUnavailable("away")
+
+    receipts.before["renew"] = away
+    gate = Gate()
+    told: list[bool] = []
+    events: list[ServerEvent] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        told.append(claim_of(scope).lost)
+        await gate()
+        told.append(claim_of(scope).lost)
+        await LedgerApp(backend, "atomic")(scope, receive, send)
+
+    slow = backend.protect(
+        app, effects="atomic", receipts=receipts, lease_s=LEASE_S, on_event=events.append
+    )
+    other = backend.protect(LedgerApp(backend, "atomic"), effects="atomic", lease_s=LEASE_S)
+    late: list[Answer] = []
+    taken_over: list[Answer] = []
+
+    async with anyio.create_task_group() as group:
+
+        async def first() -> None:
+            late.append(await send(slow))
+
+        group.start_soon(first)
+        await gate.entered.wait()
+        await anyio.sleep(2 * LEASE_S)
+        taken_over.append(await send(other))
+        gate.opened.set()
+
+    assert told == [False, True]
+    assert taken_over[0].brief == FRESH
+    assert late[0].brief == IN_FLIGHT
+    assert EventKind.LEASE_LOST in [each.kind for each in events]
+    assert backend.ledger.rows() == ["atomic"]
+
+
+@both_effects
+async def test_a_claim_that_is_kept_is_not_called_lost(
+    backend: Backend, effects: EffectsOption
+) -> None:
+    seen: list[bool] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await anyio.sleep(2 * LEASE_S)
+        seen.append(claim_of(scope).lost)
+        await LedgerApp(backend, effects, after=nothing)(scope, receive, send)
+
+    answer = await send(backend.protect(app, effects=effects, lease_s=LEASE_S))
+
+    assert (answer.brief, seen) == (FRESH, [False])
