@@ -52,11 +52,14 @@ types: install ## mypy and pyright, strict
 imports: install ## who may import whom
 	$(BIN)/lint-imports --no-logo
 
-unit: install
-	$(BIN)/python -m pytest -m "not slow"
+# Most tests wait, for a lease or a server, more than they compute.
+WORKERS ?= 3
+
+unit: install ## the tests alone, WORKERS=3 at a time, each with servers of its own
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist worksteal
 
 test-slow: install ## the tests marked slow
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --numprocesses $(WORKERS) --dist worksteal
 
 format: install ## let ruff rewrite the sources
 	$(BIN)/ruff check --fix .

@@ -19,6 +19,7 @@ from replayfloor.client import (
     RetryPolicy,
 )
 from replayfloor.client.budget import RetryBudget
+from replayfloor.client.clock import Clock
 from replayfloor.client.events import Event
 from replayfloor.client.journal import Journal
 
@@ -66,6 +67,7 @@ class Setup:
     events: list[Event] = field(default_factory=list[Event])
     on_event: Callable[[Event], None] | None = None
     budget: RetryBudget | None = None
+    clock: Clock | None = None
     limits: httpx.Limits = field(default_factory=lambda: httpx.Limits(max_connections=10))
 
     @contextmanager
@@ -78,7 +80,7 @@ class Setup:
             retry=self.retry,
             on_event=self.on_event or self.events.append,
             budget=self.budget,
-            clock=self.time.clock,
+            clock=self.clock or self.time.clock,
             sleep=self.time.sleep,
             random=lambda: 0.5,
         )
@@ -97,7 +99,7 @@ class Setup:
             retry=self.retry,
             on_event=self.on_event or self.events.append,
             budget=self.budget,
-            clock=self.time.clock,
+            clock=self.clock or self.time.clock,
             sleep=self.time.sleep_async,
             random=lambda: 0.5,
         )

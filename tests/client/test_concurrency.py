@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,13 @@ import anyio
 import httpx
 import pytest
 
-from client.clients import POLICY, Setup, info, named
+from client.clients import NO_TLS, PATIENCE_S, POLICY, PROFILE, Setup, info, named
 from client.loopback import DROP, OK, Loopback, Reply, Step
-from replayfloor.client import OutcomePending, SQLiteJournal
+from replayfloor.client import IdempotentTransport, MemoryJournal, OutcomePending, SQLiteJournal
 from replayfloor.client.budget import RetryBudget
+from replayfloor.client.call import KEPT_BYTES_MAX
+from replayfloor.client.journal import Journal
+from replayfloor.core.journal import ReadOperation
 
 OPERATIONS = 100
 LIMITS = httpx.Limits(max_connections=20)
@@ -97,3 +101,68 @@ def test_one_operation_id_used_by_many_threads_has_one_key(loopback: Loopback) -
 
     assert {send.result().status_code for send in sends} == {201}
     assert len(set(loopback.keys())) == 1
+
+
+# -- one operation, several calls -----------------------------------------------------------------
+
+SLOW = Reply(201, delay_s=0.3)
+REPLAY = Reply(201, (("Idempotent-Replayed", "true"),))
+
+
+def _pay(journal: Journal, loopback: Loopback, *, keep: bool = False) -> httpx.Response:
+    """Call once, with real clocks and waits."""
+    transport = IdempotentTransport(
+        httpx.HTTPTransport(verify=NO_TLS), profile=PROFILE, journal=journal, keep_responses=keep
+    )
+    with httpx.Client(transport=transport, timeout=PATIENCE_S) as client:
+        return client.post(loopback.url(), content=b"pay", extensions=named("invoice-1"))
+
+
+def test_of_two_calls_at_once_one_sends_and_the_other_waits_for_its_answer(
+    loopback: Loopback,
+) -> None:
+    loopback.script(SLOW, REPLAY)
+    journal = MemoryJournal()
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(_pay, journal, loopback)
+        time.sleep(0.1)
+        sent_meanwhile = len(loopback.received)
+        second = threads.submit(_pay, journal, loopback)
+        time.sleep(0.1)
+        assert (sent_meanwhile, len(loopback.received)) == (1, 1)
+
+    assert (info(first.result()).replayed, info(second.result()).replayed) == (False, True)
+    assert len(set(loopback.keys())) == 1
+
+
+def test_the_other_reads_the_answer_if_it_was_kept(loopback: Loopback) -> None:
+    loopback.script(Reply(201, (("X-Charge", "1"),), delay_s=0.3))
+    journal = MemoryJournal()
+    with ThreadPoolExecutor(2) as threads:
+        calls = [threads.submit(_pay, journal, loopback, keep=True) for _ in range(2)]
+
+    answers = [call.result() for call in calls]
+    assert len(loopback.received) == 1
+    assert [each.json() for each in answers] == [{"id": 1}] * 2
+    assert [each.headers["x-charge"] for each in answers] == ["1"] * 2
+    assert sorted(info(each).replayed for each in answers) == [False, True]
+
+
+def test_an_answer_too_large_to_be_kept_is_asked_for_again(loopback: Loopback) -> None:
+    loopback.script(Reply(201, body=b"x" * (KEPT_BYTES_MAX + 1)))
+    journal = MemoryJournal()
+
+    answers = [_pay(journal, loopback, keep=True) for _ in range(2)]
+
+    assert len(loopback.received) == 2
+    assert len({each.content for each in answers}) == 1
+
+
+def test_answers_are_not_kept_unless_it_is_asked_for(loopback: Loopback) -> None:
+    journal = MemoryJournal()
+    _pay(journal, loopback)
+
+    entry = journal.read(ReadOperation("provider", "invoice-1"))
+
+    assert entry is not None
+    assert (entry.response, entry.lease_owner) == (None, b"")

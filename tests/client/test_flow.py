@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.worlds import POLICY, WINDOW_S, world_of
+from client.worlds import POLICY, SEND, WINDOW_S, world_of
 from replayfloor.client.effects import Attempted, Send
 from replayfloor.client.events import (
     AttemptEnded,
@@ -27,9 +27,6 @@ from replayfloor.core.journal import (
 from replayfloor.core.outcome import Outcome
 from replayfloor.testing.client_faults import Attempt, Crash, CrashPoint, Fate
 from replayfloor.testing.client_world import START_NS, ClientWorld, SimulatedJournal
-
-# Of a first call: Now, Entropy, Entropy, RecallSupport, BeginOperation, Now, Emit, Send, …
-SEND = 7
 
 
 def _state(world: ClientWorld) -> OperationState:

@@ -6,12 +6,13 @@ import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
 
-from client.clients import START_NS, Setup, info, named
+from client.clients import START_NS, FakeTime, Setup, info, named
 from client.loopback import DROP, OK, Loopback, Reply
 from replayfloor.client import (
     OperationClosed,
@@ -20,6 +21,7 @@ from replayfloor.client import (
     Profile,
     SQLiteJournal,
 )
+from replayfloor.client.effects import Moment
 from replayfloor.core.journal import OperationState
 from replayfloor.core.outcome import Outcome
 
@@ -109,6 +111,129 @@ def test_a_done_operation_is_replayed_before_the_deadline_and_closed_after_it(
     assert info(again).replayed
     assert len(loopback.received) == 2
     assert (caught.value.final_status, caught.value.outcome) == (201, Outcome.DEFINITIVE)
+
+
+# -- real retentions ------------------------------------------------------------------------------
+
+DAY_S = 86_400.0
+HOUR_S = 3600.0
+
+
+class _Clocks(FakeTime):
+    """Both clocks of a machine; only the wall clock can be set."""
+
+    boot_ns = 7 * 10**12
+    boot_id = "boot-1"
+
+    def look(self) -> Moment:
+        return Moment(self.now_ns, self.boot_ns, self.boot_id)
+
+    def pass_time(self, seconds: float) -> None:
+        super().pass_time(seconds)
+        self.boot_ns += int(seconds * 1e9)
+
+    def boot(self) -> None:
+        self.boot_ns, self.boot_id = 10**9, "boot-2"
+
+
+@dataclass
+class _Payments:
+    """A process that pays one invoice, and can be started again."""
+
+    loopback: Loopback
+    path: Path
+    retention_s: float
+    time: _Clocks = field(default_factory=_Clocks)
+
+    @property
+    def window_s(self) -> float:
+        return 0.98 * self.retention_s
+
+    def pay(self) -> str:
+        """Call once, in a process of its own; return how it ended."""
+        journal = SQLiteJournal(self.path)
+        profile = Profile(name="provider", retention_s=self.retention_s)
+        setup = Setup(profile=profile, journal=journal, time=self.time, clock=self.time.look)
+        try:
+            return str(_post(setup, self.loopback).status_code)
+        except (OutcomePending, OutcomeUnknown) as error:
+            return type(error).__name__
+        finally:
+            journal.close()
+
+    def lose_the_first_answers(self) -> None:
+        self.loopback.script(*[DROP] * 4, OK)
+        assert self.pay() == "OutcomePending"
+        assert len(self.loopback.received) == 4
+
+    def to_deadline(self, early_s: float) -> None:
+        passed_s = (self.time.now_ns - START_NS) / 1e9
+        self.time.pass_time(self.window_s - early_s - passed_s)
+
+
+@pytest.fixture(params=[1, 7, 30], ids=["24 hours", "7 days", "30 days"])
+def payments(request: pytest.FixtureRequest, loopback: Loopback, tmp_path: Path) -> _Payments:
+    return _Payments(loopback, tmp_path / "outbound.db", request.param * DAY_S)
+
+
+def test_one_second_before_the_deadline_an_attempt_leaves(payments: _Payments) -> None:
+    payments.lose_the_first_answers()
+    payments.to_deadline(1.0)
+
+    assert payments.pay() == "201"
+    assert len(payments.loopback.received) == 5
+    assert len(set(payments.loopback.keys())) == 1
+
+
+@pytest.mark.parametrize("late_s", [0.0, 1.0, 40 * DAY_S])
+def test_at_the_deadline_and_past_it_none_leaves(late_s: float, payments: _Payments) -> None:
+    payments.lose_the_first_answers()
+    payments.to_deadline(-late_s)
+
+    assert payments.pay() == "OutcomeUnknown"
+    payments.time.boot()
+    assert payments.pay() == "OutcomeUnknown"
+    assert len(payments.loopback.received) == 4
+
+
+@pytest.mark.parametrize("boots", [False, True])
+def test_past_the_deadline_a_wall_clock_that_is_set_back_reopens_nothing(
+    boots: bool, payments: _Payments
+) -> None:
+    payments.lose_the_first_answers()
+    payments.to_deadline(0.0)
+    payments.pay()
+    payments.time.now_ns = START_NS + int(HOUR_S * 1e9)
+    if boots:
+        payments.time.boot()
+
+    assert payments.pay() == "OutcomeUnknown"
+    assert len(payments.loopback.received) == 4
+
+
+def test_a_wall_clock_that_is_set_back_unseen_is_found_out_by_the_boots_clock(
+    payments: _Payments,
+) -> None:
+    """It shows an hour after the first attempt, and 30 days have passed."""
+    payments.lose_the_first_answers()
+    payments.to_deadline(0.0)
+    payments.time.now_ns = START_NS + int(HOUR_S * 1e9)
+
+    assert payments.pay() == "OutcomeUnknown"
+    assert len(payments.loopback.received) == 4
+
+
+def test_after_a_boot_a_wall_clock_that_went_back_lets_nothing_leave(payments: _Payments) -> None:
+    payments.lose_the_first_answers()
+    payments.to_deadline(0.0)
+    payments.time.boot()
+    payments.time.now_ns = START_NS - int(HOUR_S * 1e9)
+
+    assert payments.pay() == "OutcomePending"
+    assert len(payments.loopback.received) == 4
+
+    payments.time.now_ns = START_NS + int((payments.window_s - 1) * 1e9)
+    assert payments.pay() == "201"
 
 
 # -- the fence ------------------------------------------------------------------------------------

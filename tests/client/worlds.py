@@ -8,13 +8,28 @@ from replayfloor.client.effects import Attempted, Send
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import Profile
 from replayfloor.core.effects import Effect
-from replayfloor.core.journal import BeginOperation, Begun, JournalEntry
+from replayfloor.core.journal import (
+    BeginOperation,
+    Begun,
+    CloseOperation,
+    EndAttempt,
+    JournalEntry,
+    OperationState,
+    ReadOperation,
+    ReleaseLease,
+    StartAttempt,
+)
+from replayfloor.core.outcome import Outcome
 from replayfloor.testing.client_faults import Attempt
-from replayfloor.testing.client_world import ClientWorld
+from replayfloor.testing.client_world import ClientWorld, SimulatedJournal
 
 RETENTION_S = 100.0
 """Of the simulated provider; the margin is half of it, so that sending stops after 50 s."""
 WINDOW_S = 50.0
+
+SEND = 7
+"""The effect of a first call that sends, after Now, Entropy, Entropy, RecallSupport,
+BeginOperation, Now and Emit."""
 
 PROFILE = Profile(name="provider", retention_s=RETENTION_S)
 POLICY = RetryPolicy(attempts_max=3, wait_base_s=1, wait_cap_s=4, budget_s=40)
@@ -39,9 +54,9 @@ class KeyPerAttempt(ClientWorld):
 
     made = 0
 
-    def send(self, send: Send) -> Attempted:
+    def depart(self, send: Send) -> tuple[Attempted, float]:
         self.made += 1
-        return super().send(replace(send, key=f"{send.key}-{self.made}"))
+        return super().depart(replace(send, key=f"{send.key}-{self.made}"))
 
 
 class WriteBehind(ClientWorld):
@@ -55,8 +70,8 @@ class WriteBehind(ClientWorld):
             return Begun(effect.entry, resumed=False)
         return super().write(effect)
 
-    def send(self, send: Send) -> Attempted:
-        answer = super().send(send)
+    def depart(self, send: Send) -> tuple[Attempted, float]:
+        answer = super().depart(send)
         if self.waiting is not None:
             self.journal.begin(self.waiting)
             self.waiting = None
@@ -64,3 +79,61 @@ class WriteBehind(ClientWorld):
 
     def _stands(self, entry: JournalEntry) -> bool:
         return any(each.operation_id == entry.operation_id for each in self.journal.pending())
+
+
+# -- journals that break one promise each ---------------------------------------------------------
+
+
+class WithoutLease(SimulatedJournal):
+    """Whoever asks may send."""
+
+    def begin(self, effect: BeginOperation) -> Begun:
+        begun = super().begin(effect)
+        return replace(begun, entry=self._freed(begun.entry))
+
+    def start_attempt(self, effect: StartAttempt) -> JournalEntry:
+        standing = self.read(ReadOperation(effect.namespace, effect.operation_id))
+        assert standing is not None
+        self._freed(standing)
+        return super().start_attempt(effect)
+
+    def _freed(self, entry: JournalEntry) -> JournalEntry:
+        place = (entry.namespace, entry.operation_id)
+        super().release_lease(ReleaseLease(*place, entry.lease_owner))
+        return entry
+
+
+class Forgetful(SimulatedJournal):
+    """It does not keep how late it was: neither the moment nor the elapsed time."""
+
+    def begin(self, effect: BeginOperation) -> Begun:
+        begun = super().begin(effect)
+        return replace(begun, entry=self._noted(begun.entry))
+
+    def _noted(self, entry: JournalEntry) -> JournalEntry:
+        return super()._noted(self._put(replace(entry, elapsed_ns=0, last_seen_at_ns=0)))
+
+
+class WithoutLatch(Forgetful):
+    """It does not keep that an operation was closed either."""
+
+    def close_operation(self, effect: CloseOperation) -> JournalEntry:
+        return self._noted(replace(super().close_operation(effect), state=OperationState.OPEN))
+
+
+class Amnesiac(SimulatedJournal):
+    """What an attempt has taught is not kept."""
+
+    def end_attempt(self, effect: EndAttempt) -> JournalEntry:
+        return super().end_attempt(replace(effect, outcome=Outcome.NOT_SENT))
+
+
+class Uncounted(SimulatedJournal):
+    """An attempt that was begun and did not end has not been, for the next process."""
+
+    def begin(self, effect: BeginOperation) -> Begun:
+        begun = super().begin(effect)
+        if not begun.resumed:
+            return begun
+        ended = replace(begun.entry, attempts_ended=begun.entry.attempts)
+        return replace(begun, entry=self._noted(self._put(ended)))

@@ -6,7 +6,7 @@ import itertools
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,12 +39,13 @@ from replayfloor.server.stores import (
     Receipts,
     Transaction,
 )
-from replayfloor.testing.contract import ReceiptsSubject
+from replayfloor.testing.contract import OwnTransaction, ReceiptsSubject
 from replayfloor.testing.threads import in_threads
 
 T = TypeVar("T")
 Write = Callable[[AsyncConnection, ReceiptId], Awaitable[None]]
 Count = Callable[[ReceiptId], Awaitable[int]]
+Opened = Callable[..., AbstractAsyncContextManager[OwnTransaction]]
 
 _numbers = itertools.count(1)
 
@@ -88,9 +89,7 @@ async def sqlalchemy_sqlite_subject(path: Path, own: Own) -> AsyncGenerator[Rece
 
 
 @asynccontextmanager
-async def _on_engines(
-    url: str, count: Count, opened: partial[object]
-) -> AsyncGenerator[ReceiptsSubject]:
+async def _on_engines(url: str, count: Count, opened: Opened) -> AsyncGenerator[ReceiptsSubject]:
     engines = [create_engine(url) for _ in range(2)]
     stores = [in_threads(SQLAlchemyReceipts(engine)) for engine in engines]
     yield _subject(stores, _write_as_text, count, opened)
@@ -222,12 +221,11 @@ async def _run(thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 
 
 def _subject(
-    stores: Sequence[object], write: Write, count: Count, opened: partial[object]
+    stores: Sequence[object], write: Write, count: Count, opened: Opened
 ) -> ReceiptsSubject:
     first, second = cast("Sequence[AsyncReceipts]", stores)
-    own = cast("Own", opened)
     return ReceiptsSubject(
-        first, second, sleep_ms, write, count, own, partial(own, autocommit=True)
+        first, second, sleep_ms, write, count, opened, partial(opened, autocommit=True)
     )
 
 

@@ -97,7 +97,7 @@ def _sealed(content: bytes) -> bytes:
     [
         b"\x02\x00\x00\xc8\x00\x00",  # a version of the future
         b"\x00\x00\x00\xc8\x00\x00",  # a version of the past
-        b"\x01\x02\x00\xc8\x00\x00",  # a flag nobody knows
+        b"\x01\x04\x00\xc8\x00\x00",  # a flag nobody knows
         b"\x01\x00\x00\xc8\x00\x00\x00",  # one byte too many
         b"\x01\x00\x00\xc8\x00\x05abc",  # a body shorter than its length
         b"\x01\x00\x00\xc8\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # endless length

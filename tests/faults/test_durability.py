@@ -22,7 +22,8 @@ from faults.senders import (
 )
 from support.services import Postgres
 
-every_effect = pytest.mark.parametrize("path", ["/atomic", "/external", "/repeatable"])
+both_ways = pytest.mark.parametrize("path", ["/atomic", "/external"])
+"""The receipt is committed with the effect, or by itself."""
 
 
 def crash(server: Postgres, lock_url: str) -> None:
@@ -64,7 +65,7 @@ def test_every_table_is_written_ahead(postgres_stack: Stack) -> None:
         assert database.execute(query).fetchall() == []
 
 
-@every_effect
+@both_ways
 def test_an_answer_that_was_sent_is_replayed_after_a_crash_of_postgres(
     postgres_stack: Stack, postgres_server: Postgres, path: str
 ) -> None:
@@ -77,7 +78,7 @@ def test_an_answer_that_was_sent_is_replayed_after_a_crash_of_postgres(
     assert postgres_stack.rows("i1") == 1
 
 
-@every_effect
+@both_ways
 def test_a_receipt_is_on_disk_although_the_database_does_not_wait_for_commits(
     late_commits: Stack, postgres_server: Postgres, path: str
 ) -> None:

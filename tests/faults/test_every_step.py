@@ -20,16 +20,14 @@ SOON_S = LEASE_S + 1.0
 
 BEYOND_A_RENEWAL_MS = "400"
 
-slow = pytest.mark.slow
-everywhere = pytest.mark.parametrize(
-    ("store", "side"),
-    [
-        ("postgres", "asgi"),
-        ("postgres", "wsgi"),
-        pytest.param("sqlite", "asgi", marks=slow),
-        pytest.param("sqlite", "wsgi", marks=slow),
-    ],
-)
+
+def everywhere(*everyday: tuple[str, str]) -> pytest.MarkDecorator:
+    """Run a test with either store and on either side; every day in these combinations only."""
+    every = [(store, side) for store in ("postgres", "sqlite") for side in ("asgi", "wsgi")]
+    return pytest.mark.parametrize(
+        ("store", "side"),
+        [pytest.param(*each, marks=() if each in everyday else pytest.mark.slow) for each in every],
+    )
 
 
 @pytest.fixture
@@ -66,7 +64,7 @@ def run_of(ending: Ending) -> str:
     return str(ending.answer.json()["run"])
 
 
-@everywhere
+@everywhere(("postgres", "asgi"), ("postgres", "wsgi"), ("sqlite", "asgi"))
 def test_an_atomic_payment_is_charged_once_wherever_its_worker_dies(stack: Stack) -> None:
     found = sweep(stack, "/atomic")
 
@@ -76,7 +74,7 @@ def test_an_atomic_payment_is_charged_once_wherever_its_worker_dies(stack: Stack
     assert stack.claims() == 0
 
 
-@everywhere
+@everywhere(("postgres", "asgi"))
 def test_a_repeatable_payment_is_charged_once_wherever_its_worker_dies(stack: Stack) -> None:
     found = sweep(stack, "/repeatable")
 
@@ -87,7 +85,7 @@ def test_a_repeatable_payment_is_charged_once_wherever_its_worker_dies(stack: St
     assert stack.claims() == 0
 
 
-@everywhere
+@everywhere(("postgres", "asgi"), ("postgres", "wsgi"))
 def test_an_external_payment_is_unknown_only_if_its_worker_died_with_the_claim(
     stack: Stack, side: str
 ) -> None:
@@ -105,7 +103,7 @@ def test_an_external_payment_is_unknown_only_if_its_worker_died_with_the_claim(
     assert stack.claims() == sum(kind_of(ending.answer) is UNKNOWN for ending in found.endings)
 
 
-@pytest.mark.parametrize("side", ["asgi", pytest.param("wsgi", marks=slow)])
+@pytest.mark.parametrize("side", ["asgi", pytest.param("wsgi", marks=pytest.mark.slow)])
 def test_a_payment_recorded_in_the_handlers_own_transaction_is_known_if_and_only_if_it_was_made(
     postgres_stack: Stack,
 ) -> None:

@@ -122,15 +122,17 @@ def cut_off(postgres_stack: Stack, proxy: TcpProxy) -> Worker:
 def test_an_owner_cut_off_from_the_store_is_told_before_it_commits_and_cannot(
     postgres_stack: Stack, proxy: TcpProxy, cut_off: Worker, path: str
 ) -> None:
-    under_way = in_background(cut_off, path, "c1", before="until-lost")
+    under_way = in_background(cut_off, path, "c1", before="until-lost", after="1500")
     wait_for_handler(cut_off, "before")
 
     proxy.hold()
     answer = retry(postgres_stack.workers[0], path, "c1")
-    wait_for("the loss", lambda: id_of("c1") in cut_off.receipts_with(EventKind.LEASE_LOST))
+    wait_for("the handler being told", lambda: cut_off.pausing("before") == 0)
     proxy.heal()
     late = under_way.result()
     replayed = retry(cut_off, path, "c1", past=[IN_FLIGHT])
+
+    assert id_of("c1") in cut_off.receipts_with(EventKind.LEASE_LOST)
 
     assert answer.status_code == 201
     assert kind_of(late) is IN_FLIGHT
@@ -142,15 +144,17 @@ def test_an_owner_cut_off_from_the_store_is_told_before_it_commits_and_cannot(
 def test_an_external_owner_cut_off_from_the_store_is_told_and_nobody_takes_its_place(
     postgres_stack: Stack, proxy: TcpProxy, cut_off: Worker
 ) -> None:
-    under_way = in_background(cut_off, "/external", "c2", before="until-lost", after="300")
+    under_way = in_background(cut_off, "/external", "c2", before="until-lost", after="1500")
     wait_for_handler(cut_off, "before")
 
     proxy.hold()
     unknown = retry(postgres_stack.workers[0], "/external", "c2")
-    wait_for("the loss", lambda: id_of("c2") in cut_off.receipts_with(EventKind.LEASE_LOST))
+    wait_for("the handler being told", lambda: cut_off.pausing("before") == 0)
     proxy.heal()
     late = under_way.result()
     replayed = post(postgres_stack.workers[0], "/external", "c2")
+
+    assert id_of("c2") in cut_off.receipts_with(EventKind.LEASE_LOST)
 
     assert kind_of(unknown) is UNKNOWN
     assert late.json()["lost"] is True

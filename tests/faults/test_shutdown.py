@@ -46,7 +46,7 @@ def test_a_handler_that_ends_within_the_grace_is_recorded(stack: Stack, path: st
     assert stack.ledger.runs("g1") == [answer.json()["run"]]
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 @every_effect
 def test_a_handler_that_outlasts_the_grace_is_undone_or_unknown_and_its_key_is_not_stranded(
     stack: Stack, path: str, when: str

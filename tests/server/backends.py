@@ -39,7 +39,8 @@ AnyReceipts: TypeAlias = AsyncReceipts | Receipts
 AnyLock: TypeAlias = AsyncLock | Lock
 S = TypeVar("S", bound=AnyReceipts | AnyLock)
 
-CLOSE_S = 3.0
+CLOSE_S = 10.0
+"""A pool whose server is away gives up a connection attempt after some seconds."""
 
 
 class ProtectOptions(MiddlewareOptions, total=False):
@@ -118,9 +119,9 @@ class Backend:
         """Say which of the two middlewares it is."""
         return self.side == "wsgi"
 
-    def receipts(self) -> AnyReceipts:
-        """Return another store on the same data, as another worker would have."""
-        url = self.receipts_url
+    def receipts(self, url: str | None = None) -> AnyReceipts:
+        """Return another store on the same data, as another worker would have, or on a URL's."""
+        url = self.receipts_url if url is None else url
         return self._closing(open_receipts(url) if self.is_wsgi else open_async_receipts(url))
 
     def postgres_receipts(
@@ -132,9 +133,9 @@ class Backend:
         )
         return self._closing(made)
 
-    def lock(self) -> AnyLock:
+    def lock(self, url: str | None = None) -> AnyLock:
         """Return another lock on the same data; a local one knows nothing of the others."""
-        url = self.lock_url
+        url = self.lock_url if url is None else url
         return self._closing(open_lock(url) if self.is_wsgi else open_async_lock(url))
 
     def _closing(self, made: S) -> S:
@@ -147,8 +148,12 @@ class Backend:
 
     def protect(self, app: ASGIApp, **options: Unpack[ProtectOptions]) -> ASGIApp:
         """Return one worker: a middleware with stores of its own unless the options bring them."""
-        options.setdefault("receipts", self.receipts())
-        options.setdefault("lock", self.lock())
+        receipts, lock = options.get("receipts"), options.get("lock")
+        # A URL is opened here as the middleware would: somebody has to close it.
+        if receipts is None or isinstance(receipts, str):
+            options["receipts"] = self.receipts(receipts)
+        if lock is None or isinstance(lock, str):
+            options["lock"] = self.lock(lock)
         options.setdefault("principal", None)
         make = cast("Callable[..., ASGIApp]", self._wsgi if self.is_wsgi else IdempotencyMiddleware)
         return make(app, **options)

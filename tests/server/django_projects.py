@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def project(ledger: Ledger, url: str | None = None, **database: object) -> Iterator[Site]:
+def project(ledger: Ledger, url: str | None = None, /, **database: object) -> Iterator[Site]:
     """Serve the project of adapters_django.py; `url` is another way to the ledger's database."""
     prefix = "sqlite:///"
     at = url or ledger.url
@@ -45,10 +45,12 @@ def project(ledger: Ledger, url: str | None = None, **database: object) -> Itera
             from server.adapters_django import Site
 
             made = Site(ledger)
-            yield made
-            made.close()
-            connections["default"].close()
-            # Another project's is another one.
-            del connections["default"]
+            try:
+                yield made
+            finally:
+                made.close()
+                connections["default"].close()
+                # Another project's is another one.
+                del connections["default"]
     finally:
         settings._wrapped = before

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from django import VERSION
 from django.db import Error, close_old_connections, connection, connections
 from django.db.backends.signals import connection_created
 from django.http import HttpRequest, HttpResponse
 from psycopg import IsolationLevel
 
-from replayfloor.core.errors import ConfigurationError
+from replayfloor.core.claims import Finish
+from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 from replayfloor.core.problem import ProblemKind
 from replayfloor.server.adapters.django import DjangoReceipts
+from replayfloor.testing.contract import claim, new_fence, new_id, receipt
 from server.backends import Ledger
 from server.django_projects import project
 from server.test_adapters_django import FRESH, REPLAY, check_nothing_happened, ledger_of, write
@@ -192,9 +195,10 @@ def test_a_kept_connection_that_nobody_checks_costs_one_request_as_in_django(
         assert site.ledger.rows() == ["atomic", "atomic"]
 
 
-OPTIONS: list[dict[str, object]] = [
+POOL = {"OPTIONS": {"pool": {"min_size": 1, "max_size": 2}}}
+OPTIONS = [
     {"OPTIONS": {"server_side_binding": True}},
-    {"OPTIONS": {"pool": {"min_size": 1, "max_size": 2}}},
+    pytest.param(POOL, marks=pytest.mark.skipif(VERSION[:2] < (5, 1), reason="Django 5.1 has it")),
     {"OPTIONS": {"application_name": "shop", "connect_timeout": 3}},
     {"CONN_MAX_AGE": 60, "DISABLE_SERVER_SIDE_CURSORS": True},
 ]
@@ -289,6 +293,25 @@ def test_a_commit_that_loses_its_connection_is_found_out_about(postgres: Site) -
     assert serve(postgres.protect(running(LOSES_ITS_CONNECTION_AT_COMMIT))).brief == UNAVAILABLE
     check_as_before(postgres)
     check_nothing_happened(postgres)
+
+
+@pytest.mark.parametrize("lost", ["before", "during"])
+def test_whether_a_commit_was_sent_is_told(postgres: Site, lost: str) -> None:
+    """Once it was, nobody can tell what became of it; before that, nothing did."""
+    receipts = DjangoReceipts()
+    taken = claim(new_id(), new_fence())
+    receipts.claim(taken)
+    transaction = receipts.begin()
+    if lost == "during":
+        running(LOSES_ITS_CONNECTION_AT_COMMIT)(HttpRequest())
+    else:
+        kill(postgres, session_of_the_view())
+    with pytest.raises(StoreUnavailable) as raised:
+        transaction.commit(Finish(taken.id, taken.fence, receipt()))
+    receipts.close()
+
+    assert raised.value.performed is (None if lost == "during" else False)
+    check_as_before(postgres)
 
 
 @pytest.fixture

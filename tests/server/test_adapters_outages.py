@@ -10,16 +10,19 @@ from typing import cast
 import anyio
 import pytest
 from anyio import from_thread
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import QueuePool
 from starlette.types import ASGIApp, Scope
 
+from replayfloor.core.claims import Finish
+from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.problem import ProblemKind
 from replayfloor.server.adapters import sqlalchemy_async
 from replayfloor.server.adapters.sqlalchemy import SQLAlchemyReceipts
 from replayfloor.server.adapters.sqlalchemy_async import AsyncSQLAlchemyReceipts
+from replayfloor.testing.contract import claim, new_fence, new_id, receipt
 from server.adapters_sqlalchemy import ASYNCHRONOUS, Site, engine_for, write
 from server.apps import Gate
 from server.backends import Ledger, claim_of
@@ -102,11 +105,11 @@ async def check_given_back(site: Site) -> None:
         "select state, query from pg_stat_activity"
         " where datname = current_database() and state like 'idle in transaction%'"
     )
-    for _ in range(50):
-        if not (busy := site.ledger.run(query)):
-            return
+    tries = 50
+    while (busy := site.ledger.run(query)) and tries:
         await anyio.sleep(0.05)  # the server notices the end of a connection a little later
-    raise AssertionError(f"left in a transaction: {busy}")
+        tries -= 1
+    assert not busy
 
 
 # -- the handler ----------------------------------------------------------------------------------
@@ -193,12 +196,14 @@ async def test_a_commit_whose_answer_was_lost_is_found_to_have_happened(
     behind: Site, proxy: TcpProxy
 ) -> None:
     app = behind.on_connection(write)
-    proxy.lose_answer(b"COMMIT")
+    warm = await send(app, OTHER)
+    # To its end: asyncpg's BEGIN says READ COMMITTED.
+    proxy.lose_answer(b"COMMIT;\0" if behind.name == "asyncpg" else b"COMMIT\0")
     answers = [(await send(app)).brief for _ in range(2)]
 
     assert proxy.lost
-    assert answers == [FRESH, REPLAY]
-    assert behind.ledger.rows() == ["atomic"]
+    assert [warm.brief, *answers] == [FRESH, FRESH, REPLAY]
+    assert behind.ledger.rows() == ["atomic", "atomic"]
     await check_given_back(behind)
 
 
@@ -230,6 +235,28 @@ async def test_a_conflict_of_transactions_at_the_finish_may_be_tried_again(
 
     assert answer.brief == UNAVAILABLE
     assert site.ledger.rows() == []
+
+
+@pytest.mark.parametrize("lost", ["before", "during"])
+async def test_whether_a_commit_was_sent_is_told(site: Site, lost: str) -> None:
+    """Once it was, nobody can tell what became of it; before that, nothing did."""
+    body = statements(*LOSES_ITS_CONNECTION_AT_COMMIT) if lost == "during" else partial(kill, site)
+    taken = claim(new_id(), new_fence())
+    finish = Finish(taken.id, taken.fence, receipt())
+    if isinstance(site.receipts, AsyncSQLAlchemyReceipts):
+        await site.receipts.claim(taken)
+        transaction = await site.receipts.begin()
+        await cast("AsyncConnection", transaction.connection).run_sync(body)
+        with pytest.raises(StoreUnavailable) as raised:
+            await transaction.commit(finish)
+    else:
+        site.receipts.claim(taken)
+        blocking = site.receipts.begin()
+        body(cast("Connection", blocking.connection))
+        with pytest.raises(StoreUnavailable) as raised:
+            blocking.commit(finish)
+
+    assert raised.value.performed is (None if lost == "during" else False)
 
 
 # -- connections ----------------------------------------------------------------------------------
@@ -290,21 +317,21 @@ async def test_a_handler_that_gets_no_connection_is_told_to_come_back(
     engine = engine_for(name, emptied_url, **POOL_OF_ONE, pool_timeout=0.2)
     site, held = Site(name, engine, Ledger(emptied_url)), Held()
     app = held.protect(site)
-    first: list[Answer] = []
+    answers: list[Answer] = []
 
-    async def collect() -> None:
-        first.append(await send(app))
+    async def collect(request: Request) -> None:
+        answers.append(await send(app, request))
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(collect)
+            group.start_soon(collect, Request())
             await held.gate.entered.wait()
-            second = await send(app, OTHER)
+            await collect(OTHER)
             held.gate.opened.set()
-        again = await send(app, OTHER)
+        await collect(OTHER)
 
-    assert (first[0].brief, second.brief, again.brief) == (FRESH, UNAVAILABLE, FRESH)
-    assert int(second.first(b"retry-after") or b"0") >= 1
+    assert [each.brief for each in answers] == [UNAVAILABLE, FRESH, FRESH]
+    assert int(answers[0].first(b"retry-after") or b"0") >= 1
     assert site.ledger.rows() == ["atomic", "atomic"]
     await check_given_back(site)
     await site.close()
@@ -320,6 +347,31 @@ async def test_many_handlers_take_turns_on_one_connection(site: Site) -> None:
     assert {each.brief for each in answers} == {FRESH}
     assert len(site.ledger.rows()) == AT_ONCE
     await check_given_back(site)
+
+
+async def test_a_connection_whose_rollback_fails_is_not_lost_to_the_pool(site: Site) -> None:
+    """As one of the application's own listeners may make it."""
+    engine = site.engine.sync_engine if isinstance(site.engine, AsyncEngine) else site.engine
+    failing: list[object] = [None]
+
+    @event.listens_for(engine, "rollback")
+    def fail(_connection: Connection) -> None:
+        if failing:
+            failing.pop()
+            raise RuntimeError("not today")
+
+    kept: list[Connection] = []  # so that it is not given back as garbage
+
+    def body(connection: Connection) -> int:
+        kept.append(connection)
+        write(connection)
+        return 503
+
+    assert (await send(site.on_connection(body))).status == 503
+    assert failing == []
+    assert site.ledger.rows() == []
+    await check_given_back(site)
+    await check_recovered(site)
 
 
 # -- cancellations --------------------------------------------------------------------------------
@@ -388,24 +440,41 @@ async def test_a_handler_that_is_cancelled_between_its_statements_is_undone(
     await check_recovered(asynchronous)
 
 
+async def test_a_rollback_is_carried_out_whoever_is_cancelled(asynchronous: Site) -> None:
+    store = cast("AsyncSQLAlchemyReceipts", asynchronous.receipts)
+
+    async def session_of(connection: object) -> int:
+        query = text("select pg_backend_pid()")
+        return int((await cast("AsyncConnection", connection).execute(query)).scalar_one())
+
+    first = await store.begin()
+    before = await session_of(first.connection)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await first.rollback()
+    second = await store.begin()
+
+    assert await session_of(second.connection) == before
+    await second.rollback()
+
+
 async def test_a_cancelled_wait_for_a_connection_takes_none(asynchronous: Site) -> None:
     held = Held()
     app = held.protect(asynchronous)
-    first: list[Answer] = []
+    answers: list[Answer] = []
 
     async def collect() -> None:
-        first.append(await send(app))
+        answers.append(await send(app))
 
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(collect)
             await held.gate.entered.wait()
-            with anyio.move_on_after(0.2) as limit:
-                await send(app, OTHER)
+            with anyio.move_on_after(0.2):
+                answers.append(await send(app, OTHER))
             held.gate.opened.set()
 
-    assert limit.cancelled_caught
-    assert first[0].brief == FRESH
+    assert [each.brief for each in answers] == [FRESH]
     assert (await send(app, OTHER)).brief == FRESH
     assert asynchronous.ledger.rows() == ["atomic", "atomic"]
     await check_given_back(asynchronous)

@@ -186,14 +186,19 @@ COMMITS = [commits, commits_in_words, commits_past_the_compiler, begins_anew]
 async def test_a_handler_cannot_commit_without_the_receipt(
     site: Site, commit: Callable[[Connection], None]
 ) -> None:
+    refused: list[UsageError] = []
+
     def body(connection: Connection) -> None:
         write(connection)
-        commit(connection)
+        try:
+            commit(connection)
+        except UsageError as error:
+            refused.append(error)
+            raise
 
     answer = await send(site.on_connection(body))
 
-    assert answer.status == 500
-    assert isinstance(answer.raised, UsageError)
+    assert (answer.status, answer.raised) == (500, refused[0])
     await check_nothing_happened(site)
 
 
@@ -258,10 +263,15 @@ async def test_a_handler_that_ends_the_transaction_has_no_receipt(
     await check_nothing_happened(site)
 
 
-async def test_after_its_own_rollback_a_handler_can_write_no_more(site: Site) -> None:
+@pytest.mark.parametrize("options", [{}, {"isolation_level": "AUTOCOMMIT"}], ids=str)
+async def test_after_its_own_rollback_a_handler_can_write_no_more(
+    site: Site, options: dict[str, str]
+) -> None:
     def body(connection: Connection) -> None:
         connection.rollback()
-        write(connection)
+        connection.execution_options(**options)
+        with pytest.raises(UsageError):
+            write(connection)
 
     answer = await send(site.on_connection(body))
 

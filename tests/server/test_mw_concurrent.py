@@ -23,11 +23,10 @@ REPLAY = (201, None, True)
 
 
 async def _pause() -> None:
-    await anyio.sleep(0.2)
+    await anyio.sleep(0.1)
 
 
-@both_effects
-@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize(("effects", "workers"), [("atomic", 4), ("external", 4), ("external", 1)])
 async def test_of_many_duplicates_at_once_one_is_executed_and_none_is_a_server_error(
     backend: Backend, effects: EffectsOption, workers: int
 ) -> None:

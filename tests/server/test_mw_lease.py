@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.problem import ProblemKind
 from replayfloor.server import EventKind, ServerEvent
-from server.apps import Gate, Hook, LedgerApp, nothing
+from server.apps import Gate, Hook, LedgerApp
 from server.backends import Backend, EffectsOption, claim_of
 from server.doubles import watched_receipts
-from server.wire import Answer, send
+from server.wire import Answer, Request, send
 
 pytestmark = pytest.mark.anyio
 
-LEASE_S = 0.3
+LEASE_S = 0.25
 TEN_LEASES_S = 10 * LEASE_S
 FRESH, REPLAY = (201, None, False), (201, None, True)
 IN_FLIGHT = (409, ProblemKind.IN_FLIGHT, False)
 
-both_effects = pytest.mark.parametrize("effects", ["atomic", "external"])
+EFFECTS: tuple[EffectsOption, ...] = ("atomic", "external", "repeatable")
 
 
 def sleeping(pause_s: float) -> Hook:
@@ -31,29 +31,46 @@ def sleeping(pause_s: float) -> Hook:
     return hook
 
 
-@both_effects
-async def test_a_handler_that_takes_ten_leases_stays_alone(
-    backend: Backend, effects: EffectsOption
+class Slow(LedgerApp):
+    """Takes ten leases, and says then whether it was told that its claim is lost."""
+
+    told: list[bool]
+
+    async def write(self, scope: Scope) -> None:
+        await anyio.sleep(TEN_LEASES_S)
+        self.told.append(claim_of(scope).lost)
+        await super().write(scope)
+
+
+async def test_handlers_that_take_ten_leases_stay_alone_and_are_not_told_otherwise(
+    backend: Backend,
 ) -> None:
-    inner = LedgerApp(backend, effects, before=sleeping(TEN_LEASES_S))
-    app = backend.protect(inner, effects=effects, lease_s=LEASE_S)
+    """One of each kind at once, to wait for them once."""
     answers: list[Answer] = []
     duplicates: list[Answer] = []
+    told: list[bool] = []
+
+    async def first(app: ASGIApp, request: Request) -> None:
+        answers.append(await send(app, request))
 
     async with anyio.create_task_group() as group:
-
-        async def first() -> None:
-            answers.append(await send(app))
-
-        group.start_soon(first)
+        sent: list[tuple[ASGIApp, Request]] = []
+        for effects in EFFECTS:
+            inner = Slow(backend, effects)
+            inner.told = told
+            app = backend.protect(inner, effects=effects, lease_s=LEASE_S)
+            sent.append((app, Request(key=b'"%s"' % effects.encode())))
+            group.start_soon(first, *sent[-1])
         await anyio.sleep(LEASE_S / 2)
         for _ in range(8):
-            duplicates.append(await send(app))
+            duplicates += [await send(*each) for each in sent]
             await anyio.sleep(LEASE_S)
 
     assert {each.brief for each in duplicates} == {IN_FLIGHT}
-    assert (answers[0].brief, (await send(app)).brief) == (FRESH, REPLAY)
-    assert len(backend.ledger.rows()) == 1
+    assert [each.brief for each in answers] == [FRESH] * len(EFFECTS)
+    assert [(await send(*each)).brief for each in sent] == [REPLAY] * len(EFFECTS)
+    assert len(backend.ledger.rows()) == len(EFFECTS)
+    assert told == [False] * len(EFFECTS)
 
 
 async def test_a_quick_handler_costs_no_renewal(backend: Backend) -> None:
@@ -139,19 +156,3 @@ async def test_a_handler_is_told_that_its_claim_is_lost_before_it_commits(
     assert late[0].brief == IN_FLIGHT
     assert EventKind.LEASE_LOST in [each.kind for each in events]
     assert backend.ledger.rows() == ["atomic"]
-
-
-@both_effects
-async def test_a_claim_that_is_kept_is_not_called_lost(
-    backend: Backend, effects: EffectsOption
-) -> None:
-    seen: list[bool] = []
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await anyio.sleep(2 * LEASE_S)
-        seen.append(claim_of(scope).lost)
-        await LedgerApp(backend, effects, after=nothing)(scope, receive, send)
-
-    answer = await send(backend.protect(app, effects=effects, lease_s=LEASE_S))
-
-    assert (answer.brief, seen) == (FRESH, [False])

@@ -25,7 +25,7 @@ from server.redis_locks import (
     scripts_run,
     timed,
 )
-from support.services import Redis, Services
+from support.services import Redis
 
 pytestmark = pytest.mark.anyio
 
@@ -134,17 +134,27 @@ async def test_connections_that_went_dead_cost_one_wait_and_not_one_each(
             assert {answer for answer, _ in results} == {Acquired()}
 
 
+@pytest.fixture(params=["one server", "sentinels", "cluster"])
+def form(request: pytest.FixtureRequest) -> tuple[str, list[Redis]]:
+    """The URL of a form of Redis, and its servers."""
+    match request.param:
+        case "one server":
+            server = request.getfixturevalue("redis_server")
+            return server.url, [server]
+        case "sentinels":
+            sentinels = request.getfixturevalue("redis_sentinels")
+            return sentinels.url, sentinels.servers
+        case _:
+            cluster = request.getfixturevalue("redis_cluster")
+            return cluster.url, cluster.nodes
+
+
 @both_colours
-@pytest.mark.parametrize("form", ["one server", "sentinels", "cluster"])
 async def test_after_timeouts_the_answers_still_belong_to_their_questions(
-    services: Services, redis_server: Redis, colour: Colour, form: str
+    form: tuple[str, list[Redis]], colour: Colour
 ) -> None:
     """A reply that comes too late must not be taken for the reply to the next command."""
-    url, servers = redis_server.url, [redis_server]
-    if form == "sentinels":
-        url, servers = services.redis_sentinels.url, services.redis_sentinels.servers
-    if form == "cluster":
-        url, servers = services.redis_cluster.url, services.redis_cluster.nodes
+    url, servers = form
     async with opened(colour, url, SHORT_S) as each:
         held = [request() for _ in range(8)]
         for one in held:

@@ -92,6 +92,7 @@ def test_a_cluster() -> None:
         f"redis+cluster://:{SECRET}@a:1/1",
         f"redis+cluster://:{SECRET}@a:1?db=1",
         f"redis+cluster://:{SECRET}@a:1?no_such_option=1",
+        f"redis://:{SECRET}@a:1?max_connections=-1",
         f"redis+ring://:{SECRET}@a:1",
         f"http://:{SECRET}@host",
         f"{SECRET}",
@@ -123,6 +124,11 @@ def test_a_url_that_means_nothing_is_refused_and_not_repeated(
 )
 def test_opening_a_lock_connects_nothing(open_one: Callable[[str], object], url: str) -> None:
     open_one(url)
+
+
+def test_an_option_that_redis_py_would_leave_out_in_silence_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="options"):
+        open_lock("rediss+cluster://192.0.2.1?ssl_ciphers=ECDHE")
 
 
 def test_a_client_that_returns_text_is_refused() -> None:

@@ -3,21 +3,24 @@
 Two questions are kept apart. What is known (the outcome) decides how a call may end; whether
 another attempt makes sense (the action) decides whether it ends. In doubt an answer teaches less,
 never more: a gateway's 503 does not say that nothing was executed.
+
+An answer is read by the first of these that knows it: our own problems, the mark of a stored
+answer, the signs of the provider's profile, the status. What the provider says about another
+attempt comes last. It may call one off; it may ask for one, and the budget and the send deadline
+bound that one as they bound every other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from replayfloor.client.effects import Attempted, Failure, Reply
+from replayfloor.client.profile_answers import GENERIC, AnswerRules
 from replayfloor.core.message import Response, get_first
 from replayfloor.core.outcome import Outcome, executed_nothing
 from replayfloor.core.problem import ProblemKind, problem_kind
-
-REPLAYED_FIELDS: Final = (b"idempotent-replayed", b"idempotency-replayed")
-"""Either says that the answer is the stored one. The first is Stripe's and ours."""
 
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which the same request may be answered differently."""
@@ -46,7 +49,9 @@ class Finding:
     """What one attempt has taught.
 
     `settles`: the operation needs no further attempt, unless an earlier attempt may have been
-    executed. `in_flight`: wait as for a request that still runs.
+    executed. `in_flight`: wait as for a request that still runs. `replayed`: the answer is about an
+    earlier request with the key. `mismatch`: the key belongs to another request. `burnt`: no
+    attempt under this key will ever tell more than is known now.
     """
 
     outcome: Outcome
@@ -57,13 +62,18 @@ class Finding:
     in_flight: bool = False
     replayed: bool = False
     retry_after: str | None = None
+    mismatch: bool = False
+    burnt: bool = False
 
 
-def classify(attempted: Attempted, known: Outcome) -> Finding:
-    """Return what an attempt has taught, given what was `known` before it."""
+def classify(attempted: Attempted, known: Outcome, rules: AnswerRules = GENERIC) -> Finding:
+    """Return what an attempt has taught, given what was `known` before it.
+
+    `rules` say how the provider answers: `Profile.answers`.
+    """
     match attempted:
         case Reply(response):
-            return _classify_response(response, known)
+            return _classify_response(response, known, rules)
         case Failure(evidence, maybe_sent, transient):
             return Finding(
                 Outcome.UNKNOWN if maybe_sent else Outcome.NOT_SENT,
@@ -72,44 +82,98 @@ def classify(attempted: Attempted, known: Outcome) -> Finding:
             )
 
 
-def _classify_response(response: Response, known: Outcome) -> Finding:
+def _classify_response(response: Response, known: Outcome, rules: AnswerRules) -> Finding:
     status = response.status
     kind = problem_kind(get_first(response.headers, b"content-type") or b"", response.body)
-    retry_after = get_first(response.headers, b"retry-after")
-    replayed = any(
-        (get_first(response.headers, name) or b"").strip().lower() == b"true"
-        for name in REPLAYED_FIELDS
+    replayed = rules.replayed(response.headers)
+    finding = (
+        (_stored(status, kind, rules) if replayed else None)
+        or _problem(status, kind, known)
+        or _signed(response, rules)
+        or _plain(status, known)
     )
-    outcome = Outcome.DEFINITIVE if replayed else _outcome(status, kind, known)
-    retry = not replayed and (status in RETRIED or kind in _WAITING)
-    return Finding(
-        outcome,
-        Action.RETRY if retry else Action.HAND_OVER,
-        f"status {status}" + (f", problem {kind.value}" if kind else ""),
+    if finding.outcome is Outcome.DEFINITIVE:
+        finding = replace(finding, settles=True)
+    elif finding.outcome is Outcome.REJECTED and status not in CONTINUED:
+        finding = replace(finding, settles=finding.action is Action.HAND_OVER)
+    retry_after = get_first(response.headers, b"retry-after")
+    finding = replace(
+        finding,
         status=status,
-        settles=outcome is Outcome.DEFINITIVE
-        or (outcome is Outcome.REJECTED and not retry and status not in CONTINUED),
-        in_flight=kind is ProblemKind.IN_FLIGHT,
-        replayed=replayed,
+        replayed=replayed or finding.replayed,
         retry_after=None if retry_after is None else retry_after.decode("latin-1"),
     )
+    return _hinted(finding, response, rules)
 
 
-_WAITING: Final = frozenset({ProblemKind.IN_FLIGHT, ProblemKind.OUTCOME_UNKNOWN})
+def _stored(status: int, kind: ProblemKind | None, rules: AnswerRules) -> Finding | None:
+    """Return what a stored answer says; None if it is not the result of the operation."""
+    if status in rules.burnt or kind is ProblemKind.HANDLER_FAILED:
+        evidence = f"the stored answer is a status {status}: whether it was executed is not known"
+        return Finding(Outcome.UNKNOWN, Action.HAND_OVER, evidence, burnt=True)
+    if status in rules.replayed_final:
+        return Finding(Outcome.DEFINITIVE, Action.HAND_OVER, _evidence(status, kind))
+    return None
 
 
-def _outcome(status: int, kind: ProblemKind | None, known: Outcome) -> Outcome:
+def _problem(status: int, kind: ProblemKind | None, known: Outcome) -> Finding | None:
+    """Return what one of our own problems says; None if the status says as much."""
+    evidence = _evidence(status, kind)
     match kind:
         case ProblemKind.IN_FLIGHT:
-            return Outcome.IN_FLIGHT
+            return Finding(Outcome.IN_FLIGHT, Action.RETRY, evidence, in_flight=True)
         case ProblemKind.OUTCOME_UNKNOWN:
-            return Outcome.UNKNOWN
+            return Finding(Outcome.UNKNOWN, Action.RETRY, evidence)
         case ProblemKind.ANSWER_NOT_KEPT:
-            return Outcome.DEFINITIVE
+            return Finding(Outcome.DEFINITIVE, Action.HAND_OVER, evidence)
         case ProblemKind.STORE_UNAVAILABLE:
-            return Outcome.REJECTED
+            return Finding(Outcome.REJECTED, Action.RETRY, evidence)
+        case ProblemKind.KEY_REUSED:
+            return Finding(Outcome.REJECTED, Action.HAND_OVER, evidence, mismatch=True)
+        case ProblemKind.KEY_EXPIRED:
+            # Nothing was executed now; of an earlier attempt the server knows nothing any more.
+            burnt = not executed_nothing(known)
+            return Finding(Outcome.REJECTED, Action.HAND_OVER, evidence, burnt=burnt)
+        case None:
+            return None
         case _:
-            pass
+            return replace(_plain(status, known), evidence=evidence)
+
+
+def _signed(response: Response, rules: AnswerRules) -> Finding | None:
+    """Return what the provider's signs say; None if the answer gives none of them.
+
+    In flight comes first: a provider may use one type for both errors of a key, and one code.
+    """
+    status, codes = response.status, rules.codes(response)
+    for signs, finding in (
+        (rules.in_flight, _IN_FLIGHT),
+        (rules.executed, _EXECUTED),
+        (rules.not_executed, _NOT_EXECUTED),
+        (rules.mismatch, _MISMATCH),
+    ):
+        if any(sign.given(status, codes) for sign in signs):
+            return replace(finding, evidence=f"status {status}: {finding.evidence}")
+    return None
+
+
+_IN_FLIGHT: Final = Finding(Outcome.IN_FLIGHT, Action.RETRY, "in flight", in_flight=True)
+_EXECUTED: Final = Finding(
+    Outcome.DEFINITIVE, Action.HAND_OVER, "executed by an earlier request", replayed=True
+)
+_NOT_EXECUTED: Final = Finding(Outcome.REJECTED, Action.RETRY, "nothing was executed")
+_MISMATCH: Final = Finding(
+    Outcome.REJECTED, Action.HAND_OVER, "the key belongs to another request", mismatch=True
+)
+
+
+def _plain(status: int, known: Outcome) -> Finding:
+    """Return what a status says that is not told apart any further."""
+    action = Action.RETRY if status in RETRIED else Action.HAND_OVER
+    return Finding(_outcome(status, known), action, _evidence(status, None))
+
+
+def _outcome(status: int, known: Outcome) -> Outcome:
     if status in REFUSED:
         return Outcome.REJECTED
     if status == 408 or status >= 500:
@@ -120,3 +184,28 @@ def _outcome(status: int, kind: ProblemKind | None, known: Outcome) -> Outcome:
         # after an attempt that may have been sent, the two cannot be told apart.
         return Outcome.IN_FLIGHT
     return Outcome.DEFINITIVE
+
+
+def _hinted(finding: Finding, response: Response, rules: AnswerRules) -> Finding:
+    """Return the finding with the provider's word on another attempt."""
+    hint = rules.hint(response.headers)
+    if hint is False and finding.action is Action.RETRY:
+        return replace(finding, action=Action.HAND_OVER)
+    if hint is not True or finding.action is Action.RETRY or not _may_change(finding):
+        return finding
+    outcome = finding.outcome
+    if outcome is Outcome.DEFINITIVE:
+        # An answer that is to be asked for again is not the result.
+        outcome = Outcome.IN_FLIGHT if finding.status == 409 else Outcome.UNKNOWN
+    return replace(finding, action=Action.RETRY, outcome=outcome, settles=False)
+
+
+def _may_change(finding: Finding) -> bool:
+    """Return whether the same request may be answered differently, if the provider says so."""
+    error = finding.status is not None and finding.status >= 400
+    final = finding.replayed or finding.mismatch or finding.burnt
+    return error and not final and finding.status not in CONTINUED
+
+
+def _evidence(status: int, kind: ProblemKind | None) -> str:
+    return f"status {status}" + (f", problem {kind.value}" if kind else "")

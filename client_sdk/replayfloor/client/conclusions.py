@@ -104,6 +104,7 @@ def _error(kind: type[OperationError], call: Call, verdict: Verdict) -> Operatio
         attempts=entry.attempts,
         first_attempt_at=_moment(entry.first_attempt_at_ns),
         elapsed_s=verdict.elapsed_s,
+        retention_s=entry.retention_s if entry.retention_s > 0 else None,
         retry_until=_moment(entry.send_deadline_ns),
         final_status=entry.final_status,
         evidence=verdict.detail,
@@ -126,6 +127,7 @@ def refuse_body(profile: Profile, request: httpx.Request) -> BodyNotReplayable:
         attempts=0,
         first_attempt_at=None,
         elapsed_s=0.0,
+        retention_s=profile.retention_s,
         retry_until=None,
         final_status=None,
         evidence=f"the body exceeds {REQUEST_BYTES_MAX} bytes",
@@ -181,6 +183,11 @@ def _advice(verdict: Verdict, entry: JournalEntry) -> str:
             return (
                 f"its outcome is not known {tried} ({verdict.detail}). Call again with the same "
                 f"operation id before {until}; do not use a new key"
+            )
+        case Ending.UNKNOWN if verdict.burnt:
+            return (
+                f"its outcome is unknown {tried}, and stays so under its key ({verdict.detail}). "
+                "Do not retry with the old key or a new one: find out what happened, and reconcile"
             )
         case Ending.UNKNOWN if executed_nothing(verdict.outcome):
             return (

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 import httpx
 
@@ -37,6 +38,7 @@ class OperationFacts:
     attempts: int
     first_attempt_at: datetime | None
     elapsed_s: float
+    retention_s: float | None
     retry_until: datetime | None
     final_status: int | None
     evidence: str
@@ -53,13 +55,18 @@ class OperationError(IdempotencyError, httpx.HTTPError):
         attempts: begun under this key, over all restarts.
         first_attempt_at: aware datetime in UTC, None if nothing was begun.
         elapsed_s: seconds since then, over all restarts.
+        retention_s: the provider's key retention in seconds, None if it is not known.
         retry_until: the send deadline, aware datetime in UTC, None if nothing was begun.
         final_status: the status of an answer received earlier.
         evidence: how the last attempt ended, or what refused to begin one.
         last_response: the last answer of this call, read, or None.
 
+    `resumable` says whether a call with the same operation id may still bring the answer.
+
     `__cause__` is the last transport error, or the journal's. They can be pickled.
     """
+
+    resumable: ClassVar[bool] = False
 
     def __init__(self, message: str, facts: OperationFacts) -> None:
         super().__init__(message)
@@ -71,6 +78,7 @@ class OperationError(IdempotencyError, httpx.HTTPError):
         self.attempts = facts.attempts
         self.first_attempt_at = facts.first_attempt_at
         self.elapsed_s = facts.elapsed_s
+        self.retention_s = facts.retention_s
         self.retry_until = facts.retry_until
         self.final_status = facts.final_status
         self.evidence = facts.evidence
@@ -92,9 +100,12 @@ class OutcomeUndetermined(OperationError):
 class OutcomePending(OutcomeUndetermined):
     """Attempts or budget are used up and the key is still valid: call again with the same id."""
 
+    resumable = True
+
 
 class OutcomeUnknown(OutcomeUndetermined):
-    """The send deadline has passed: neither the old key nor a new one is safe. Final; reconcile."""
+    """The send deadline has passed, or the key repeats a failure that tells nothing: neither the
+    old key nor a new one is safe. Final; find out what happened, and reconcile."""
 
 
 class OperationClosed(OperationError):
@@ -111,3 +122,5 @@ class BodyNotReplayable(OperationError):
 
 class JournalUnavailable(OperationError):
     """The write-ahead could not be made durable; nothing was sent by this call."""
+
+    resumable = True

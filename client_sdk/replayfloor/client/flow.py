@@ -30,7 +30,7 @@ from replayfloor.client.events import (
     WaitStarted,
 )
 from replayfloor.client.flow_begin import begin, keep_lease, propose, take_lease
-from replayfloor.client.flow_end import close, hold_back, record, release
+from replayfloor.client.flow_end import close, give_up, hold_back, record, release
 from replayfloor.client.progress import UNPROVEN, Progress, Terms, Verdict
 from replayfloor.client.schedule import Schedule, Stop
 from replayfloor.core.drivers import ensure
@@ -127,10 +127,12 @@ def _attempt(progress: Progress) -> Flow[Verdict | None]:
         first_attempt_at_ns=progress.entry.first_attempt_at_ns,
     )
     progress.see((yield from Now()))
-    finding = classify(attempted, progress.known)
+    finding = classify(attempted, progress.known, progress.terms.profile.answers)
     yield from record(progress, finding, attempted)
     if isinstance(attempted, Failure) and attempted.fenced:
         return (yield from close(progress, begun=True))
+    if finding.burnt:
+        return (yield from give_up(progress))
     if finding.action is Action.RETRY:
         progress.draw = yield from Draw()
     return None

@@ -11,6 +11,7 @@ from dataclasses import replace
 from replayfloor.client.effects import Emit, Entropy, Now, Operation, Sleep
 from replayfloor.client.events import Ending, JournalFailed, WaitReason, WaitStarted
 from replayfloor.client.policy import lease_poll_s
+from replayfloor.client.profile_keys import KEY_ENTROPY_BYTES
 from replayfloor.client.progress import UNPROVEN, Progress, Terms, Verdict
 from replayfloor.client.support import Learning, RecallSupport, deadline_after
 from replayfloor.core.effects import Flow
@@ -27,8 +28,8 @@ from replayfloor.core.journal import (
 )
 from replayfloor.core.journal_rules import NS_PER_S, leased_to_another
 from replayfloor.core.message import Response
+from replayfloor.core.outcome import Outcome
 from replayfloor.core.receipt import decode_receipt
-from replayfloor.core.uuid7 import RANDOM_BYTES, uuid7
 
 _NS_PER_MS = 1_000_000
 _BUSY = "another call of this operation is sending it"
@@ -40,7 +41,8 @@ def propose(operation: Operation, terms: Terms) -> Flow[Progress]:
     key = operation.key
     if key is None:
         # Made once, before everything else: whatever is repeated below is repeated under it.
-        key = str(uuid7(moment.wall_ns // _NS_PER_MS, (yield from Entropy(RANDOM_BYTES))))
+        entropy = yield from Entropy(KEY_ENTROPY_BYTES)
+        key = terms.profile.mint_key(moment.wall_ns // _NS_PER_MS, entropy)
     owner = yield from Entropy(LEASE_OWNER_BYTES)
     support = yield from RecallSupport(operation.origin)
     profile = terms.profile
@@ -77,6 +79,9 @@ def begin(progress: Progress, operation: Operation) -> Flow[Verdict | None]:
     except StoreUnavailable as error:
         progress.entry = replace(progress.entry, attempts=0)
         progress.leased = False
+        if operation.operation_id is not None or operation.key is not None:
+            # An earlier call may have sent it, and only the journal could tell.
+            progress.known = Outcome.UNKNOWN
         return (yield from _journal_failed(progress, error))
     if not begun.resumed:
         progress.take(begun.entry)

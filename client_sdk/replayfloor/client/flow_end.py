@@ -99,16 +99,25 @@ def close(progress: Progress, *, begun: bool) -> Flow[Verdict]:
     entry = progress.entry
     # At least the deadline, so that a clock that is set back later cannot undo it.
     window_ns = entry.send_deadline_ns - entry.first_attempt_at_ns
-    elapsed_ns = max(progress.elapsed_ns, window_ns)
-    effect = CloseOperation(entry.namespace, entry.operation_id, progress.seen.wall_ns, elapsed_ns)
-    try:
-        progress.take((yield from effect))
-        progress.leased = False
-    except StoreUnavailable as error:
-        yield from Emit(JournalFailed(**progress.facts(), evidence=str(error)))
+    yield from _latch(progress, max(progress.elapsed_ns, window_ns))
     if progress.entry.state is OperationState.DONE:
         return progress.verdict(Ending.CLOSED)
     return progress.latched()
+
+
+def give_up(progress: Progress) -> Flow[Verdict]:
+    """Latch that the key is burnt: whoever sends it again will not learn more than is known."""
+    yield from _latch(progress, progress.elapsed_ns)
+    return progress.latched()
+
+
+def _latch(progress: Progress, elapsed_ns: int) -> Flow[None]:
+    place = (progress.entry.namespace, progress.entry.operation_id, progress.seen.wall_ns)
+    try:
+        progress.take((yield from CloseOperation(*place, elapsed_ns)))
+        progress.leased = False
+    except StoreUnavailable as error:
+        yield from Emit(JournalFailed(**progress.facts(), evidence=str(error)))
 
 
 def release(progress: Progress) -> Flow[None]:

@@ -1,4 +1,6 @@
-"""What the caller says about idempotency: the request's extension and its own key header.
+"""What the caller says about idempotency, and how a key is written into a request.
+
+The caller speaks through the request's extension, or through a key of its own in the request:
 
     extensions={"idempotency": {"operation_id": "invoice-123", "key": "..."}}
 
@@ -9,14 +11,19 @@ otherwise mean a new key at every call.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from email.utils import formatdate
 from typing import Final, TypedDict, cast
 
-from replayfloor.client.profiles import Profile
-from replayfloor.core.errors import InvalidKey, UsageError
+from replayfloor.client.key_member import read_member, with_member
+from replayfloor.client.profiles import NS_PER_S, Profile
+from replayfloor.core.errors import ConfigurationError, InvalidKey, UsageError
 from replayfloor.core.key import KeyRules, check_key, parse_key, write_key
 
 EXTENSION: Final = "idempotency"
 """Its name in the extensions of requests and of responses."""
+
+FIRST_SENT_FIELD: Final = b"Repeatability-First-Sent"
+"""The time of the first attempt (OASIS Repeatable Requests 1.0, 3.3)."""
 
 OPERATION_ID_LENGTH_MAX: Final = 255
 """Characters, as for a key: it is an identifier, not a document."""
@@ -55,29 +62,79 @@ def read_options(extension: object) -> IdempotencyOptions:
     return options
 
 
-def choose_key(lines: Sequence[bytes], option: str | None, profile: Profile) -> str | None:
-    """Return the key that the caller gave, in the header or the extension; None if in neither.
+def choose_key(
+    lines: Sequence[bytes], option: str | None, profile: Profile, body: bytes = b""
+) -> str | None:
+    """Return the key that the caller gave, in the request or the extension; None if in neither.
 
-    Raises InvalidKey if it could not be written to the header, UsageError if the two differ.
+    `lines` are the values of the key header; `body` is looked at if that is where the provider
+    takes its key from. Raises InvalidKey if the provider would not take the key, UsageError if the
+    two differ, or if no key can be written to the body.
     """
     key = option
-    if lines:
-        key = parse_key(lines, _EITHER_FORM) if profile.quoted else _bare(lines)
+    given = _given(lines, body, profile)
+    if given is not None:
+        key = given
         if option not in (None, key):
-            raise UsageError(f"the {profile.header} header and the extension hold different keys")
+            place = f"member {profile.body_field}" if profile.body_field else "header"
+            name = "body's" if profile.body_field else profile.header
+            raise UsageError(f"the {name} {place} and the extension hold different keys")
     if key is not None:
-        write_header(key, profile)
+        profile.check_key(key)
+        if not profile.body_field:
+            write_header(key, profile)
     return key
 
 
+def _given(lines: Sequence[bytes], body: bytes, profile: Profile) -> str | None:
+    if profile.body_field:
+        if lines:
+            raise UsageError(f"{profile.name} takes its key in the body, and not in a header")
+        return read_member(body, profile.body_field)
+    if not lines:
+        return None
+    return parse_key(lines, _EITHER_FORM) if profile.quoted else _bare(lines)
+
+
 def write_header(key: str, profile: Profile) -> bytes:
-    """Return the field value for a key, as the provider takes it; raises InvalidKey."""
+    """Return the field value for a key, as the provider takes it; raises InvalidKey.
+
+    Raises ConfigurationError for a provider that takes no header: it would ignore the key.
+    """
+    if profile.body_field:
+        raise ConfigurationError(
+            f"{profile.name} takes its key in the body, as {profile.body_field!r}; a header would "
+            "not protect the request"
+        )
     quoted = write_key(key)
     if profile.quoted:
         return quoted
     if key != key.strip(" "):
         raise InvalidKey("a key that is sent without quotes cannot begin or end with a space")
     return key.encode("ascii")
+
+
+def write_fields(key: str, first_attempt_at_ns: int, profile: Profile) -> list[tuple[bytes, bytes]]:
+    """Return the header fields that an attempt gets: the key's, and the first attempt's time.
+
+    The time is cut to the second, as an HTTP-date is (RFC 9110, 5.6.7): it is never later than the
+    first attempt was. Raises InvalidKey.
+    """
+    written: list[tuple[bytes, bytes]] = []
+    if not profile.body_field:
+        written.append((profile.header.encode("ascii"), write_header(key, profile)))
+    if profile.sends_first_sent:
+        moment = formatdate(first_attempt_at_ns // NS_PER_S, usegmt=True)
+        written.append((FIRST_SENT_FIELD, moment.encode("ascii")))
+    return written
+
+
+def write_body(body: bytes, key: str, profile: Profile) -> bytes:
+    """Return the body that every attempt sends: with the key, if the provider takes it there.
+
+    Raises UsageError if it has no place for one.
+    """
+    return with_member(body, profile.body_field, key) if profile.body_field else body
 
 
 def _bare(lines: Sequence[bytes]) -> str:

@@ -57,7 +57,10 @@ class EventFacts(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How a call ends. `entry` is the journal's, `detail` says more, `cause` is what went wrong."""
+    """How a call ends. `entry` is the journal's, `detail` says more, `cause` is what went wrong.
+
+    `burnt`: it is unknown before the send deadline, because the key will never tell.
+    """
 
     ending: Ending
     entry: JournalEntry
@@ -67,6 +70,7 @@ class Verdict:
     replayed: bool
     detail: str
     cause: Exception | None = None
+    burnt: bool = False
 
 
 @dataclass(slots=True)
@@ -228,4 +232,5 @@ class Progress:
             replayed=self.finding is not None and self.finding.replayed,
             detail=detail or evidence or "no attempt has ended",
             cause=cause,
+            burnt=ending is Ending.UNKNOWN and not self.deadline_passed,
         )

@@ -19,7 +19,7 @@ from replayfloor.client.journal import Journal, open_journal
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Terms
-from replayfloor.client.support import UNPROFILED, Learning, SupportMemory
+from replayfloor.client.support import UNPROFILED, SupportMemory, learning_of
 from replayfloor.client.wire import build_attempt, read_operation
 from replayfloor.core.effects import Flow
 
@@ -66,7 +66,6 @@ def open_shell(
     random: Callable[[], float],
     *,
     budget: RetryBudget | None = None,
-    learning: Learning = Learning.SHORTEN,
     keep_responses: bool = False,
 ) -> Shell:
     """Return the shell of a transport; the journal may be the URL of one.
@@ -77,7 +76,7 @@ def open_shell(
     terms = Terms(
         profile=UNPROFILED if profile is None else profile,
         policy=retry,
-        learning=Learning.REQUIRE if profile is None else learning,
+        learning=learning_of(profile),
         keeps_responses=keep_responses,
     )
     settings = Settings(

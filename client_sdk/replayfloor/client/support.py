@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from replayfloor.client.profile_answers import GENERIC
 from replayfloor.client.profiles import RETENTION_MAX_S, Profile
 from replayfloor.core.effects import Effect
-from replayfloor.core.message import Headers, Response, get_first
+from replayfloor.core.message import Response, get_first
 from replayfloor.core.problem import problem_kind
 
 LIFETIME_FIELD: Final = b"idempotency-key-lifetime"
 """For how long the server keeps a key, in seconds (our own servers advertise it)."""
-
-REPLAYED_FIELDS: Final = (b"idempotent-replayed", b"idempotency-replayed")
-"""Either says that the answer is the stored one. The first is Stripe's and ours."""
 
 RETENTION_SEEN_S: Final = 300.0
 """Presumed of a server that has shown that it knows keys, and not for how long: the shortest
@@ -95,22 +93,22 @@ class SupportMemory:
                 self._seen.popitem(last=False)
 
 
+def learning_of(profile: Profile | None) -> Learning:
+    """Return what an advertised lifetime may change under a profile."""
+    if profile is None:
+        return Learning.REQUIRE
+    return Learning.REPLACE if profile.learns_lifetime else Learning.SHORTEN
+
+
 def read_support(response: Response) -> Support | None:
     """Return what an answer shows, or None if it shows nothing."""
     lifetime_s = _lifetime_s(get_first(response.headers, LIFETIME_FIELD))
     if lifetime_s is not None:
         return Support(lifetime_s)
     content_type = get_first(response.headers, b"content-type") or b""
-    if is_replayed(response.headers) or problem_kind(content_type, response.body) is not None:
+    if GENERIC.replayed(response.headers) or problem_kind(content_type, response.body) is not None:
         return Support()
     return None
-
-
-def is_replayed(headers: Headers) -> bool:
-    """Return whether the server says that the answer is the stored one."""
-    return any(
-        (get_first(headers, name) or b"").strip().lower() == b"true" for name in REPLAYED_FIELDS
-    )
 
 
 def retention_after(learning: Learning, known_s: float, support: Support | None) -> float:

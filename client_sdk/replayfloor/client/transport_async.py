@@ -111,8 +111,10 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
 
     async def _perform_shielded(self, call: Call, effect: Effect[object]) -> object:
         # After a cancellation: the lease is given back, so that the operation can be resumed now.
+        answer: object = None
         with anyio.CancelScope(shield=True):
-            return await self._perform(call, effect)
+            answer = await self._perform(call, effect)
+        return answer
 
     async def _send(self, call: Call, send: Send) -> Attempted:
         fence = call.fence(send)

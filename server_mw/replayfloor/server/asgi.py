@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Unpack
 
+import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.claims import FENCE_BYTES, Fence
@@ -23,7 +24,7 @@ from replayfloor.server.docs import describe, endpoints_of
 from replayfloor.server.flow import Call
 from replayfloor.server.locks import AsyncLock, open_async_lock
 from replayfloor.server.options import MiddlewareOptions
-from replayfloor.server.perform_async import AsyncStores
+from replayfloor.server.perform_async import CLEANUP_S, AsyncStores
 from replayfloor.server.policy import Options
 from replayfloor.server.requests import FIRST_SENT_HEADER, KEY_HEADER, first_sent_ms, owner
 from replayfloor.server.settings import Stores, build, instance
@@ -32,6 +33,9 @@ from replayfloor.server.stores import AsyncReceipts, open_async_receipts
 Principal = Callable[[Scope], str]
 
 log = logging.getLogger("replayfloor.server")
+
+SETTLED_POLL_S = 0.01
+"""How often the end of the last requests is looked for; only while a server is shutting down."""
 
 CLOSING = frozenset(
     {"lifespan.startup.failed", "lifespan.shutdown.complete", "lifespan.shutdown.failed"}
@@ -77,6 +81,7 @@ class IdempotencyMiddleware:
             instance("lock", lock, "acquire", open_async_lock),
         )
         self._endpoints = AsgiEndpoints(app)
+        self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -106,7 +111,11 @@ class IdempotencyMiddleware:
             now_ms=time.time_ns() // 1_000_000,
             first_sent_ms=first_sent_ms(get_first(headers, FIRST_SENT_HEADER)),
         )
-        await Exchange(self.settings, self._stores, options, connection).run(self._app, call)
+        self._under_way += 1
+        try:
+            await Exchange(self.settings, self._stores, options, connection).run(self._app, call)
+        finally:
+            self._under_way -= 1
 
     def _owner(self, scope: Scope) -> str | None:
         return None if self._principal is None else owner(self._principal(scope))
@@ -154,6 +163,11 @@ class IdempotencyMiddleware:
             raise
 
     async def _close(self) -> None:
+        # A server that does not wait any longer cancels its requests and shuts down at once, while
+        # they are still being settled. Without the stores they would leave their keys taken.
+        with anyio.move_on_after(CLEANUP_S):
+            while self._under_way:
+                await anyio.sleep(SETTLED_POLL_S)
         await self._stores.lock.close()
         await self._stores.receipts.close()
 

@@ -16,6 +16,7 @@ from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response
 from replayfloor.server.asgi_capture import Capture, without_body_extensions
 from replayfloor.server.claim import AsyncActiveClaim
+from replayfloor.server.events import EventKind, ServerEvent
 from replayfloor.server.flow import (
     Admitted,
     Answer,
@@ -35,7 +36,7 @@ from replayfloor.server.flow import (
 )
 from replayfloor.server.keeper_async import AsyncLeaseKeeper
 from replayfloor.server.perform_async import AsyncPerformer, AsyncStores
-from replayfloor.server.perform_common import BODYLESS, REPLAYED, UNPROTECTED
+from replayfloor.server.perform_common import BODYLESS, REPLAYED, UNPROTECTED, emit
 from replayfloor.server.policy import Options
 from replayfloor.server.settings import Settings
 
@@ -94,7 +95,7 @@ class Exchange:
         held = _HeldAnswer(self, admitted, Capture(*limits))
         performer = self._performer
         claim = AsyncActiveClaim(
-            admitted, self._options, performer.transaction, performer.finish_in
+            admitted, self._options, performer.lease, performer.transaction, performer.finish_in
         )
         self._claim = claim
         self._keeper = AsyncLeaseKeeper(
@@ -109,7 +110,7 @@ class Exchange:
         except BaseException as error:
             # After the answer was settled, a failure is the application's own affair.
             if not held.settled:
-                self._keeper.stop()
+                self._stop_renewing(admitted)
                 await self._performer.drive_shielded(
                     fail(admitted, self._options, error, claim.recorded)
                 )
@@ -137,10 +138,15 @@ class Exchange:
             message = {**message, "headers": headers}
         await self._connection.send(message)
 
-    async def settle(self, admitted: Admitted, capture: Capture) -> bool:
-        """Store or free, then send; say whether the application's further messages go out."""
+    def _stop_renewing(self, admitted: Admitted) -> None:
         if self._keeper is not None:
             self._keeper.stop()
+        if self._performer.lease.end():
+            emit(self._settings, ServerEvent(EventKind.LEASE_LOST, admitted.id.hex()))
+
+    async def settle(self, admitted: Admitted, capture: Capture) -> bool:
+        """Store or free, then send; say whether the application's further messages go out."""
+        self._stop_renewing(admitted)
         captured = replace(
             capture.captured(), recorded=self._claim.recorded if self._claim else None
         )

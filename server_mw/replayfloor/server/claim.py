@@ -9,6 +9,7 @@ from replayfloor.core.derived import derived_key
 from replayfloor.core.errors import ClaimLost, UsageError
 from replayfloor.core.receipt import Receipt, keep
 from replayfloor.server.flow import Admitted
+from replayfloor.server.lease import Lease
 from replayfloor.server.policy import Effects, Options
 from replayfloor.server.responses import to_response
 from replayfloor.server.stores import AsyncConnection, AsyncTransaction, Connection, Transaction
@@ -21,24 +22,30 @@ class BaseClaim:
         id: 32 hex digits that name the receipt in logs and events; not the key.
         taken_over: whether an earlier execution died under this key. What it did in an atomic
             route was rolled back.
-        lost: whether the lease could not be kept, so that another execution may have the key. In
-            an atomic route the commit will be refused; any other handler should stop before its
-            next effect. It stays False while nobody can tell.
     """
 
-    __slots__ = ("_admitted", "_options", "id", "lost", "recorded", "taken_over")
+    __slots__ = ("_admitted", "_lease", "_options", "id", "recorded", "taken_over")
 
-    def __init__(self, admitted: Admitted, options: Options) -> None:
-        """Show an admission."""
-        self._admitted, self._options = admitted, options
+    def __init__(self, admitted: Admitted, options: Options, lease: Lease) -> None:
+        """Show an admission; `lease` has begun."""
+        self._admitted, self._options, self._lease = admitted, options, lease
         self.id = admitted.id.hex()
         self.taken_over = admitted.taken_over
-        self.lost = False
         self.recorded: Receipt | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lease could not be kept, so that another execution may have the key.
+
+        In an atomic route the commit will be refused; any other handler should stop before its
+        next effect. It is true as soon as the lease has run out without a renewal, also while the
+        store does not answer.
+        """
+        return self._lease.over
 
     def lose(self) -> None:
         """Note that the claim may be another's by now; called by the middleware."""
-        self.lost = True
+        self._lease.lose()
 
     def derived_key(self, name: str) -> str:
         """Return the key to send with the call `name` to another service.
@@ -65,7 +72,7 @@ class BaseClaim:
 
     def _note(self, receipt: Receipt, *, finished: bool) -> None:
         if not finished:
-            self.lost = True
+            self._lease.lose()
             raise ClaimLost(
                 "another execution has this key by now: roll your transaction back, the answer "
                 "that counts is the other's"
@@ -86,11 +93,12 @@ class AsyncActiveClaim(BaseClaim):
         self,
         admitted: Admitted,
         options: Options,
+        lease: Lease,
         transaction: AsyncTransaction | None,
         finish_in: AsyncFinishIn,
     ) -> None:
         """Show an admission; `transaction` is open in atomic routes and None in others."""
-        super().__init__(admitted, options)
+        super().__init__(admitted, options, lease)
         self._transaction, self._finish_in = transaction, finish_in
 
     @property
@@ -130,11 +138,12 @@ class ActiveClaim(BaseClaim):
         self,
         admitted: Admitted,
         options: Options,
+        lease: Lease,
         transaction: Transaction | None,
         finish_in: FinishIn,
     ) -> None:
         """Show an admission; `transaction` is open in atomic routes and None in others."""
-        super().__init__(admitted, options)
+        super().__init__(admitted, options, lease)
         self._transaction, self._finish_in = transaction, finish_in
 
     @property

@@ -12,6 +12,7 @@ from replayfloor.core.claims import (
     Acquire,
     Begin,
     Claim,
+    Claimed,
     Commit,
     Extend,
     Finish,
@@ -23,6 +24,7 @@ from replayfloor.core.drivers import run
 from replayfloor.core.effects import Effect, Flow
 from replayfloor.server.effects import Emit, Pause
 from replayfloor.server.keeper import Stopped
+from replayfloor.server.lease import Lease
 from replayfloor.server.locks import Lock
 from replayfloor.server.perform_common import emit
 from replayfloor.server.settings import Settings
@@ -35,13 +37,15 @@ Stores: TypeAlias = AnyStores[Receipts, Lock]
 
 
 class Performer:
-    """The effects on the stores for one request. `transaction` is what performing Begin left."""
+    """The effects on the stores for one request. `transaction` is what performing Begin left, `lease`
+    what was had of claims and renewals."""
 
     def __init__(self, settings: Settings, stores: Stores) -> None:
         """Belong to one request."""
         self._settings = settings
         self._receipts, self._lock = stores.receipts, stores.lock
         self.transaction: Transaction | None = None
+        self.lease = Lease()
 
     def drive(self, flow: Flow[F]) -> F:
         """Run a flow."""
@@ -71,11 +75,19 @@ class Performer:
             case Release():
                 return self._lock.release(sealer.seal_release(effect))
             case Claim():
-                return sealer.open_claim(self._receipts.claim(effect))
+                asked = self.lease.asked()
+                answer = self._receipts.claim(effect)
+                if isinstance(answer, Claimed):
+                    self.lease.begin(asked, effect.lease_ms)
+                return sealer.open_claim(answer)
             case Extend():
                 return self._lock.extend(effect)
             case Renew():
-                return self._receipts.renew(effect)
+                asked = self.lease.asked()
+                held = self._receipts.renew(effect)
+                if held:
+                    self.lease.begin(asked, effect.lease_ms)
+                return held
             case Finish():
                 return self._receipts.finish(sealer.seal_finish(effect))
             case Abandon():

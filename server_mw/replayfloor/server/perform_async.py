@@ -14,6 +14,7 @@ from replayfloor.core.claims import (
     Acquire,
     Begin,
     Claim,
+    Claimed,
     Commit,
     Extend,
     Finish,
@@ -36,6 +37,7 @@ from replayfloor.server.effects import (
     RequestAnswer,
     RequestRead,
 )
+from replayfloor.server.lease import Lease
 from replayfloor.server.locks import AsyncLock
 from replayfloor.server.perform_common import emit
 from replayfloor.server.settings import Settings, Stores
@@ -53,7 +55,8 @@ enough not to hold up the shutdown of a server (uvicorn and gunicorn wait 30 s).
 
 
 class AsyncPerformer:
-    """The effects of one request. `transaction` is what performing Begin left."""
+    """The effects of one request. `transaction` is what performing Begin left, `lease` what was had
+    of claims and renewals."""
 
     def __init__(
         self, settings: Settings, stores: AsyncStores, scope: Scope, receive: Receive
@@ -63,6 +66,7 @@ class AsyncPerformer:
         self._receipts, self._lock = stores.receipts, stores.lock
         self._body: ReadBody | None = None
         self.transaction: AsyncTransaction | None = None
+        self.lease = Lease()
 
     async def drive(self, flow: Flow[F]) -> F:
         """Run a flow; its cleanup after a failure is not cancelled."""
@@ -86,11 +90,19 @@ class AsyncPerformer:
             case Release():
                 return await self._lock.release(sealer.seal_release(effect))
             case Claim():
-                return sealer.open_claim(await self._receipts.claim(effect))
+                asked = self.lease.asked()
+                answer = await self._receipts.claim(effect)
+                if isinstance(answer, Claimed):
+                    self.lease.begin(asked, effect.lease_ms)
+                return sealer.open_claim(answer)
             case Extend():
                 return await self._lock.extend(effect)
             case Renew():
-                return await self._receipts.renew(effect)
+                asked = self.lease.asked()
+                held = await self._receipts.renew(effect)
+                if held:
+                    self.lease.begin(asked, effect.lease_ms)
+                return held
             case Finish():
                 return await self._receipts.finish(sealer.seal_finish(effect))
             case Abandon():

@@ -13,9 +13,11 @@ from dataclasses import replace
 
 from replayfloor.core.errors import UsageError
 from replayfloor.server.claim import ActiveClaim
+from replayfloor.server.events import EventKind, ServerEvent
 from replayfloor.server.flow import Admitted, Answer, Answered, fail, period_ms, renew, settle
 from replayfloor.server.keeper import Alarm, LeaseKeeper
 from replayfloor.server.perform import Performer
+from replayfloor.server.perform_common import emit
 from replayfloor.server.policy import Options
 from replayfloor.server.settings import Settings
 from replayfloor.server.wsgi_body import StreamedBody, WholeBody, chain, close_iterable, native
@@ -45,7 +47,9 @@ class Execution:
         self._start_response = start_response
         limits = settings.response_bytes_max, settings.response_headers_max
         self._capture = Capture(*limits, self._settle_early)
-        self._claim = ActiveClaim(admitted, options, performer.transaction, performer.finish_in)
+        self._claim = ActiveClaim(
+            admitted, options, performer.lease, performer.transaction, performer.finish_in
+        )
         self._keeper: LeaseKeeper | None = None
         self._produced: Iterable[bytes] = ()
         self._settled = self._begun = False
@@ -89,8 +93,7 @@ class Execution:
             self._settle()
 
     def _settle(self) -> None:
-        if self._keeper is not None:
-            self._keeper.stop()
+        self._stop_renewing()
         captured = replace(self._capture.captured(), recorded=self._claim.recorded)
         # Set first: if settling fails, it has done its own cleanup, and the failure that now rises
         # through the application must not be taken for one of the application's.
@@ -108,8 +111,7 @@ class Execution:
             self._capture.pass_through(_drop)
 
     def _give_up(self, error: BaseException) -> None:
-        if self._keeper is not None:
-            self._keeper.stop()
+        self._stop_renewing()
         try:
             self.close()
         finally:
@@ -140,6 +142,12 @@ class Execution:
         write = self._start_response(self._capture.status, headers)
         self._capture.pass_through(write)
         return write
+
+    def _stop_renewing(self) -> None:
+        if self._keeper is not None:
+            self._keeper.stop()
+        if self._performer.lease.end():
+            emit(self._settings, ServerEvent(EventKind.LEASE_LOST, self._admitted.id.hex()))
 
     def _renew(self, stopped: threading.Event) -> None:
         self._performer.drive_until(stopped, renew(self._admitted, self._options))

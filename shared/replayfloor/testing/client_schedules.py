@@ -26,8 +26,10 @@ from replayfloor.core.effects import Effect, Flow
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.journal import (
     BeginOperation,
+    Begun,
     CloseOperation,
     EndAttempt,
+    JournalEntry,
     ReadOperation,
     ReleaseLease,
     RenewLease,
@@ -40,7 +42,7 @@ from replayfloor.testing.explore import Chooser, Violation
 STEPS_MAX = 400
 """A run that takes more does not end: every call has a budget of attempts and of time."""
 
-SIMULTANEOUS = "two requests were under way at once, and the first one's lease had not ended"
+SIMULTANEOUS = "two requests were under way at once, each of a call with the lease"
 UNTRUE = "a call said that nothing was executed, and something was"
 JOURNAL = (
     BeginOperation,
@@ -151,9 +153,11 @@ class Machine:
                 label = f"{process.name}: {type(process.effect).__name__}"
                 found.append((label, partial(self._step, process)))
         if not found:
-            return [("time passes", self._wake)]
+            found.append(("time passes", self._wake))
         if self._crashes:
-            found += [(f"{each.name} dies", partial(self._die, each)) for each in self.processes]
+            # Who dies in a wait dies just as well before what follows it.
+            mortal = [each for each in self.processes if each.wakes_ns is None or each.sending]
+            found += [(f"{each.name} dies", partial(self._die, each)) for each in mortal]
         found += [(leap.label, partial(self._leap, leap)) for leap in self._leaps]
         return found
 
@@ -170,27 +174,28 @@ class Machine:
         if isinstance(effect, Send):
             self._depart(process, effect)
             return
-        if isinstance(effect, Sleep):
-            process.wakes_ns = self.world.true_ns + int(effect.wait_s * NS_PER_S)
-            return
         try:
             answer = self.world.write(effect)
         except StoreUnavailable as error:
             self._run_alone(process, partial(process.flow.throw, error))
             return
+        if isinstance(effect, BeginOperation | StartAttempt):
+            process.lease_until_ns = _lease_until_ns(effect, answer)
         if isinstance(effect, TELLS):
             process.executions_seen = len(self.world.provider.executions)
         self._run_alone(process, partial(process.flow.send, answer))
 
     def _depart(self, process: Process, send: Send) -> None:
-        entry = self.world.entry()
         under_way = [each for each in self.processes if each.sending]
         left = len(self.world.departures)
         process.answer, took_s = self.world.depart(send)
         if len(self.world.departures) > left:
-            if any(each.lease_until_ns > self.world.now_ns for each in under_way):
+            # A call that stood still between its lease and its send cannot know that it ended.
+            leased = [
+                each for each in (process, *under_way) if each.lease_until_ns > self.world.now_ns
+            ]
+            if len(leased) > 1:
                 raise Violation(SIMULTANEOUS)
-            process.lease_until_ns = entry.lease_until_ns if entry else 0
         process.wakes_ns = self.world.true_ns + int(took_s * NS_PER_S)
 
     def _wake(self) -> None:
@@ -213,6 +218,8 @@ class Machine:
             self._finish(process, cast("Verdict", stop.value))
             return
         process.effect = effect
+        if isinstance(effect, Sleep):
+            process.wakes_ns = self.world.true_ns + int(effect.wait_s * NS_PER_S)
 
     def _finish(self, process: Process, verdict: Verdict) -> None:
         self.processes.remove(process)
@@ -240,6 +247,14 @@ class Machine:
             for process in list(self.processes):
                 self._drop(process)
                 self._start()
+
+
+def _lease_until_ns(effect: BeginOperation | StartAttempt, answer: object) -> int:
+    """Return until when the lease is that of the call which asked for it; 0 if it is not."""
+    asked = effect.entry if isinstance(effect, BeginOperation) else effect
+    entry = answer.entry if isinstance(answer, Begun) else answer
+    assert isinstance(entry, JournalEntry)
+    return entry.lease_until_ns if entry.lease_owner == asked.lease_owner else 0
 
 
 def visit(world: ClientWorld, scenario: Scenario, chooser: Chooser) -> list[Verdict]:

@@ -8,7 +8,7 @@ that. A process may die before or after every effect; the journal and the provid
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from replayfloor.client.budget import Refund, RetryBudget, Spend
@@ -32,10 +32,16 @@ from replayfloor.client.journal import MemoryJournal
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import NS_PER_S, Profile
 from replayfloor.client.progress import Terms, Verdict
-from replayfloor.client.support import Learning, NoteSupport, RecallSupport, SupportMemory
+from replayfloor.client.support import (
+    LIFETIME_FIELD,
+    Learning,
+    NoteSupport,
+    RecallSupport,
+    SupportMemory,
+)
 from replayfloor.core.effects import Effect, Flow
 from replayfloor.core.errors import StoreUnavailable
-from replayfloor.core.fingerprint import fingerprint
+from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint, fingerprint
 from replayfloor.core.journal import (
     BeginOperation,
     Begun,
@@ -50,6 +56,7 @@ from replayfloor.core.journal import (
 )
 from replayfloor.core.message import Response
 from replayfloor.core.problem import in_flight
+from replayfloor.core.receipt import encode_receipt, keep
 from replayfloor.testing.client_faults import (
     IN_FLIGHT_MS,
     Attempt,
@@ -139,6 +146,8 @@ class ClientWorld:
     draw: float = 0.5
     learning: Learning = Learning.SHORTEN
     keeps_responses: bool = False
+    lifetime_s: int | None = None
+    """What the provider says of how long it keeps keys; None if it says nothing."""
     boot_ns: int = 10**12
     boot_id: str = "boot-1"
     budget: RetryBudget = field(default_factory=RetryBudget)
@@ -290,7 +299,16 @@ class ClientWorld:
         answer = self.provider.receive(key, self.true_ns)
         if fate is Fate.REPLY_LOST:
             return Failure("ReadTimeout", maybe_sent=True)
-        return Reply(Response(502, (), b"")) if fate is Fate.BROKEN_GATEWAY else Reply(answer)
+        if fate is Fate.BROKEN_GATEWAY:
+            return Reply(Response(502, (), b""))
+        if self.lifetime_s is not None:
+            lifetime = (LIFETIME_FIELD, str(self.lifetime_s).encode())
+            answer = replace(answer, headers=(*answer.headers, lifetime))
+        return Reply(answer, kept=self._kept(answer) if self.keeps_responses else None)
+
+    @staticmethod
+    def _kept(answer: Response) -> bytes:
+        return encode_receipt(keep(Fingerprint(bytes(DIGEST_BYTES)), answer))
 
     def entry(self) -> JournalEntry | None:
         """Return what the journal holds of the operation."""

@@ -89,12 +89,6 @@ class RedisCluster:
         ask(replica.port, "CLUSTER", "FAILOVER", "TAKEOVER")
         self._until(lambda: replication(replica.port)["role"] == "master")
 
-    def flush(self) -> None:
-        """FLUSHALL everywhere: forget everything."""
-        for node in self.nodes:
-            if replication(node.port)["role"] == "master":
-                ask(node.port, "FLUSHALL")
-
     def restore(self) -> None:
         """Bring it back, whatever a test did to it."""
         for node in self.nodes:

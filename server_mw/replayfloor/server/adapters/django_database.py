@@ -21,10 +21,10 @@ from replayfloor.server.adapters.libpq import conninfo
 from replayfloor.server.stores import Cursor, Parameters, Receipts
 from replayfloor.server.stores.sqlite import SQLiteReceipts
 
-Execute = Callable[[object, object, bool, object], object]
+Execute = Callable[[object, object, object, object], object]
 """Runs a statement: SQL, parameters, whether they are many, and Django's context."""
 
-Wrapper = Callable[[Execute, object, object, bool, object], object]
+Wrapper = Callable[[Execute, object, object, object, object], object]
 
 
 class DatabaseCursor(Cursor, Protocol):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.server.stores import POSTGRES_MISSING
@@ -28,5 +29,5 @@ def conninfo(options: Mapping[str, object]) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, list | tuple):
-        return ",".join(str(each) for each in value)
+        return ",".join(str(each) for each in cast("Sequence[object]", value))
     return str(value)

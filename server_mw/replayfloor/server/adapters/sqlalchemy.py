@@ -52,10 +52,9 @@ class SQLAlchemyReceipts(OnReceipts):
 
     def __init__(self, engine: Engine, receipts: str | Receipts | None = None) -> None:
         """Connect nothing."""
-        given: object = engine
-        if not isinstance(given, Engine):
+        if not isinstance(cast("object", engine), Engine):
             raise ConfigurationError(
-                f"expected an Engine, got {type(given).__name__}; for an AsyncEngine there is "
+                f"expected an Engine, got {type(engine).__name__}; for an AsyncEngine there is "
                 "AsyncSQLAlchemyReceipts"
             )
         check_driver(engine.dialect, USABLE)

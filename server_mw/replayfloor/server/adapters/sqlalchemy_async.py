@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
-import anyio
+import psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from replayfloor.core.claims import Finish
@@ -22,7 +23,9 @@ from replayfloor.server.adapters.sqlalchemy_common import (
 from replayfloor.server.claim import AsyncActiveClaim
 from replayfloor.server.shield import to_the_end
 from replayfloor.server.stores import AsyncConnection as AnyConnection
-from replayfloor.server.stores import AsyncReceipts, open_async_receipts
+from replayfloor.server.stores import AsyncReceipts, Row, open_async_receipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
+from replayfloor.server.stores.postgres_link import cut
 
 T = TypeVar("T")
 
@@ -41,10 +44,9 @@ class AsyncSQLAlchemyReceipts(AsyncOnReceipts):
 
     def __init__(self, engine: AsyncEngine, receipts: str | AsyncReceipts | None = None) -> None:
         """Connect nothing. Raises ConfigurationError."""
-        given: object = engine
-        if not isinstance(given, AsyncEngine):
+        if not isinstance(cast("object", engine), AsyncEngine):
             raise ConfigurationError(
-                f"expected an AsyncEngine, got {type(given).__name__}; for an Engine there is "
+                f"expected an AsyncEngine, got {type(engine).__name__}; for an Engine there is "
                 "SQLAlchemyReceipts"
             )
         check_driver(engine.dialect, USABLE)
@@ -107,14 +109,33 @@ class AsyncSQLAlchemyTransaction:
             await to_the_end(self._give_back)
 
     async def _give_back(self) -> None:
-        with anyio.move_on_after(GIVE_BACK_S) as limit:
+        # Cut, not cancelled: while it is thrown away, SQLAlchemy waits for a connection once more,
+        # and would be cancelled there too, and lose it from the count of its pool.
+        late = asyncio.get_running_loop().call_later(GIVE_BACK_S, self._cut)
+        try:
             await self._run(self._guarded.end)
-        if limit.cancelled_caught:
-            await self._run(self._guarded.throw_away)
+        finally:
+            late.cancel()
+
+    def _cut(self) -> None:
+        """End the link: whoever waits at it meets the end, and the server rolls back."""
+        driver: object = self._guarded.driver
+        if isinstance(driver, psycopg.AsyncConnection):
+            cut(cast("psycopg.AsyncConnection[Row]", driver))
+        else:
+            cast("AsyncpgConnection", driver).terminate()
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Run blocking work of SQLAlchemy's in one of its greenlets."""
         return await self._connection.run_sync(lambda _connection: work())
+
+
+class AsyncpgConnection(Protocol):
+    """What is used of `asyncpg.Connection`, which has no types."""
+
+    def terminate(self) -> None:
+        """Close the link without a word."""
+        ...
 
 
 def async_session(claim: AsyncActiveClaim) -> AsyncSession:
@@ -128,7 +149,4 @@ def async_session(claim: AsyncActiveClaim) -> AsyncSession:
 
 
 def _receipts(engine: AsyncEngine) -> AsyncReceipts:
-    address = postgres_conninfo(engine.dialect, engine.url)
-    from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
-
-    return AsyncPostgresReceipts(address)
+    return AsyncPostgresReceipts(postgres_conninfo(engine.dialect, engine.url))

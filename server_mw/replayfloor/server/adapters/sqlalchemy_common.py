@@ -48,12 +48,14 @@ class GuardedTransaction:
 
     Attributes:
         connection: the connection, for as long as the transaction lasts.
+        driver: what it is to the driver.
         ended: whether nothing can be written any more.
     """
 
     def __init__(self, connection: Connection) -> None:
         """Take a connection over; `end` gives it back."""
         self.connection = connection
+        self.driver: object = connection.connection.driver_connection
         self.ended = False
         self._root: RootTransaction | None = None
         self._is_ours = self._begun_in_sqlite = False
@@ -98,13 +100,10 @@ class GuardedTransaction:
             log.warning(
                 "a transaction could not be rolled back; its connection goes", exc_info=True
             )
-            self.throw_away()
-
-    def throw_away(self) -> None:
-        """Close the connection itself; the server rolls back when it notices."""
-        if not self.connection.closed:
-            self.connection.invalidate()
-            self.connection.close()
+            if not self.connection.closed:
+                # The server rolls back when it notices.
+                self.connection.invalidate()
+                self.connection.close()
 
     @contextmanager
     def _ours(self) -> Generator[None]:
@@ -148,7 +147,7 @@ class GuardedTransaction:
         full disk, "or rollback"); the driver would begin another one, in which the receipt is
         written and what came before is not.
         """
-        driver = cast("SQLiteMode", connection.connection.driver_connection)
+        driver = cast("SQLiteMode", self.driver)
         if not driver.in_transaction:
             if self._begun_in_sqlite:
                 raise UsageError(OVER)
@@ -173,8 +172,8 @@ def check_driver(dialect: Dialect, usable: Iterable[str]) -> None:
 def postgres_conninfo(dialect: Dialect, url: URL) -> str:
     """Return libpq's connection string for what the engine's driver is called with."""
     _positional, options = dialect.create_connect_args(url)
-    named: dict[str, object] = {"dbname": options.get("database"), "sslmode": options.get("ssl")}
-    return conninfo(named | options)
+    named = {"dbname": options.get("database"), "sslmode": options.get("ssl")}
+    return conninfo({**named, **options})
 
 
 def sqlite_path(url: URL) -> str:

@@ -45,8 +45,8 @@ class RedisLock:
     Args:
         client: a URL (see `redis_url.py` for its forms), or a `redis.Redis` (also one of
             `Sentinel.master_for`) or `redis.RedisCluster` that returns bytes. One that was passed
-            in is not closed by `close`, and waits as long as its own timeouts and retries say:
-            `timeout_s` cannot shorten them.
+            in is not closed by `close` (but its idle connections are, after a failure), and it
+            waits as long as its own timeouts and retries say: `timeout_s` cannot shorten them.
         timeout_s: how long one operation may take, all in all.
         open_s: how long a server that failed is not asked.
         clock: seconds of a clock that is never set back.

@@ -43,7 +43,8 @@ class AsyncRedisLock:
     Args:
         client: a URL (see `redis_url.py` for its forms), or a `redis.asyncio.Redis` (also one of
             `Sentinel.master_for`) or `redis.asyncio.RedisCluster` that returns bytes. One that
-            was passed in is not closed by `close`.
+            was passed in is not closed by `close` (but its idle connections are, after a
+            failure).
         timeout_s: how long one operation may take, all in all.
         open_s: how long a server that failed is not asked.
         clock: seconds of a clock that is never set back.

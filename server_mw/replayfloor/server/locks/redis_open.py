@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from redis import ConnectionPool, Redis, RedisCluster
 from redis.backoff import NoBackoff
-from redis.cluster import ClusterNode
+from redis.cluster import REDIS_ALLOWED_KEYS, ClusterNode
 from redis.connection import AbstractConnection
 from redis.retry import Retry
 from redis.sentinel import Sentinel
@@ -42,6 +42,7 @@ from replayfloor.server.locks.redis_url import (
     Options,
     Sentinels,
     check_options,
+    configured,
     parse,
 )
 
@@ -59,7 +60,7 @@ def connect(client: str | Redis | RedisCluster, timeout_s: float) -> Client:
             _check_passed(client)
             return PassedClusterClient(client)
         case str():
-            return _open(client, timeout_s)
+            return configured(lambda: _open(client, timeout_s))
         case _:
             raise ConfigurationError("RedisLock takes a URL, a redis.Redis or a RedisCluster")
 
@@ -111,6 +112,8 @@ def _by_sentinels(target: Sentinels, timeout_s: float) -> SingleClient:
 def _cluster(target: Cluster, timeout_s: float) -> ClusterClient:
     connection_class = BoundedTLSConnection if target.tls else BoundedConnection
     check_options(connection_class, target.options)
+    if not frozenset(REDIS_ALLOWED_KEYS).issuperset(target.options):
+        raise ValueError("redis-py's blocking cluster client would leave it out in silence")
     options: dict[str, Any] = {**cluster_options(timeout_s), **target.options}
     first = target.addresses[0]
     host = f"[{first.host}]" if ":" in first.host else first.host

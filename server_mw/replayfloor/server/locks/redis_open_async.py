@@ -41,6 +41,7 @@ from replayfloor.server.locks.redis_url import (
     Options,
     Sentinels,
     check_options,
+    configured,
     parse,
 )
 
@@ -58,7 +59,7 @@ def connect(client: str | Redis | RedisCluster, timeout_s: float) -> AsyncClient
             _check_passed(client)
             return AsyncPassedClusterClient(client)
         case str():
-            return _open(client, timeout_s)
+            return configured(lambda: _open(client, timeout_s))
         case _:
             raise ConfigurationError(
                 "AsyncRedisLock takes a URL, a redis.asyncio.Redis or a redis.asyncio.RedisCluster"

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import SplitResult, urlsplit
 
 from redis.connection import parse_url  # pyright: ignore[reportUnknownVariableType]
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 
 from replayfloor.core.errors import ConfigurationError
+
+T = TypeVar("T")
 
 SCHEMES = (
     "redis",
@@ -105,15 +107,26 @@ def parse(url: str) -> Target:
         _refuse("it cannot be parsed")
 
 
+def configured(make: Callable[[], T]) -> T:
+    """Return what `make` makes of a URL's options.
+
+    Raises ConfigurationError for options that redis-py does not know or want.
+    """
+    try:
+        return make()
+    except ConfigurationError:
+        raise
+    except (TypeError, ValueError, RedisError, RedisClusterException):
+        # Without the cause: it may repeat the text.
+        _refuse("redis-py does not take one of its options")
+
+
 def check_options(connection_class: Callable[..., object], options: Options) -> None:
-    """Raise ConfigurationError for options that redis-py does not know or want.
+    """Let redis-py refuse a connection's options (see `configured`).
 
     It would do so itself, but only when it connects for the first time, within a request.
     """
-    try:
-        connection_class(**{name: options[name] for name in options if name not in POOL_OPTIONS})
-    except (TypeError, ValueError, RedisError):
-        _refuse("redis-py does not take one of its options")
+    connection_class(**{name: options[name] for name in options if name not in POOL_OPTIONS})
 
 
 def _one_server(parts: SplitResult) -> OneServer:

@@ -20,7 +20,7 @@ from replayfloor.server.stores.own_connection import (
     refuse_other_database,
     refuse_sqlite_autocommit,
 )
-from replayfloor.server.stores.placeholders import with_colons, with_percents
+from replayfloor.server.stores.placeholders import with_colons
 from replayfloor.server.stores.protocols import Row
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def _django_connection(connection: object, database: Database) -> DjangoConnecti
 def _in_django(
     connection: DjangoConnection, statement: LiteralString, values: Mapping[str, object]
 ) -> Sequence[Row]:
+    # Its cursor leaves the `:name` of a statement for SQLite as it is, and the driver takes it.
     with connection.cursor() as cursor:
-        cursor.execute(with_percents(statement), values)
+        cursor.execute(statement, values)
         return cursor.fetchall() if cursor.description else ()

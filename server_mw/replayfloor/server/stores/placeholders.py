@@ -1,7 +1,4 @@
-"""The parameters of a statement in the two ways that libraries write them. No I/O.
-
-A statement with other placeholders is as literal as it was: no value gets into its text.
-"""
+"""The parameters of a statement in the other way that libraries write them. No I/O."""
 
 from __future__ import annotations
 
@@ -10,16 +7,13 @@ from functools import cache
 from typing import LiteralString
 
 _PERCENT = re.compile(r"%\((\w+)\)s")
-_COLON = re.compile(r"(?<![\w:]):(\w+)")
 
 
 @cache
 def with_colons(statement: LiteralString) -> LiteralString:
-    """Return a statement of sql/postgres with `:name` for `%(name)s`, as SQLAlchemy takes it."""
+    """Return a statement of sql/postgres with `:name` for `%(name)s`, as SQLAlchemy takes it.
+
+    The statements of sql/sqlite are written like that. The text stays as literal as it was: no
+    value gets into it.
+    """
     return _PERCENT.sub(r":\1", statement)  # pyright: ignore[reportReturnType]
-
-
-@cache
-def with_percents(statement: LiteralString) -> LiteralString:
-    """Return a statement of sql/sqlite with `%(name)s` for `:name`, as Django takes it."""
-    return _COLON.sub(r"%(\1)s", statement)  # pyright: ignore[reportReturnType]

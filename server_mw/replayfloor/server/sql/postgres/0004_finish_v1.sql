@@ -9,6 +9,11 @@ create function replayfloor.finish_v1(
 declare
     v_now timestamptz := clock_timestamp();
 begin
+    -- Also where a database, a role or a pooler does not wait for commits: a claim or a receipt that
+    -- is lost in a crash of the server is a second execution. Other settings are left as they are.
+    if current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
     with gone as (
         delete from replayfloor.claims where id = p_id and fence = p_fence returning claimed_at
     )
