@@ -35,12 +35,7 @@ POSTGRES = {
     "USER": os.environ.get("PGUSER", ""),
     "PASSWORD": os.environ.get("PGPASSWORD", ""),
 }
-# A transaction that takes SQLite's write lock late may find that another was faster, and fails.
-SQLITE = {
-    "ENGINE": "django.db.backends.sqlite3",
-    "NAME": DATABASE,
-    "OPTIONS": {"transaction_mode": "IMMEDIATE"},
-}
+SQLITE = {"ENGINE": "django.db.backends.sqlite3", "NAME": DATABASE}
 
 settings.configure(
     ALLOWED_HOSTS=["*"],

@@ -18,7 +18,7 @@ import httpx
 from flask import Flask, request
 from flask.typing import ResponseReturnValue
 
-from replayfloor.client import IdempotentTransport, OutcomeUndetermined, Profile, RetryPolicy
+from replayfloor.client import IdempotentTransport, Profile, RetryPolicy
 from replayfloor.server import ActiveClaim, WSGIIdempotencyMiddleware, idempotent
 
 PROVIDER = os.environ.get("PROVIDER", "http://127.0.0.1:8000")
@@ -27,13 +27,16 @@ LOCK = os.environ.get("LOCK", "local")
 LEASE_S = float(os.environ.get("LEASE_S", "30"))
 # What the provider publishes: how long it recognises a key.
 PROVIDER_RETENTION_S = float(os.environ.get("PROVIDER_RETENTION_S", "86400"))
+# How long one request tries before it lets its sender try again.
+RETRY_BUDGET_S = float(os.environ.get("RETRY_BUDGET_S", "10"))
+NOT_NOW = (408, 425, 429)
 
 provider = httpx.Client(
     base_url=PROVIDER,
     transport=IdempotentTransport(
         profile=Profile(name="provider", retention_s=PROVIDER_RETENTION_S),
         journal=os.environ.get("JOURNAL", "sqlite:///shop-outbound.db"),
-        retry=RetryPolicy(budget_s=10.0),
+        retry=RetryPolicy(budget_s=RETRY_BUDGET_S),
     ),
 )
 app = Flask(__name__)
@@ -49,12 +52,18 @@ def order() -> ResponseReturnValue:
     options = {"operation_id": f"charge-{claim.id}", "key": claim.derived_key("charge")}
     try:
         charged = provider.post("/payments", json=payment, extensions={"idempotency": options})
-    except (OutcomeUndetermined, httpx.TransportError) as error:
-        # Not stored (503 frees the key): a retry goes on with the same key at the provider.
-        return {"error": str(error)}, 503, {"Retry-After": "5"}
+    except httpx.HTTPError as error:  # the client's own exceptions are among them
+        return later(str(error))
+    if charged.is_server_error or charged.status_code in NOT_NOW:
+        return later(f"the provider answered {charged.status_code}")
     if charged.is_error:
         return {"error": "the provider refused the charge"}, 402
     return {"order": wanted["id"], "status": "paid"}, 201, {"Location": f"/orders/{wanted['id']}"}
+
+
+def later(why: str) -> ResponseReturnValue:
+    """Ask for a retry: 503 frees the key, and the retry goes on with the provider's same key."""
+    return {"error": why}, 503, {"Retry-After": "5"}
 
 
 app.wsgi_app = WSGIIdempotencyMiddleware(  # type: ignore[method-assign]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -40,7 +40,7 @@ class Own:
     async def _do(self, name: str, *arguments: object) -> None:
         work = cast("Callable[..., object]", getattr(self.connection, name))
         if isinstance(self.connection, psycopg.AsyncConnection):
-            await cast("Callable[..., AsyncIterator[object]]", work)(*arguments)  # type: ignore[misc]
+            await cast("Callable[..., Awaitable[object]]", work)(*arguments)
         else:
             await to_thread.run_sync(work, *arguments)
 

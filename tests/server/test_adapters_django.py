@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from django.db import IntegrityError, connection, connections, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.transaction import TransactionManagementError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from psycopg import sql
@@ -19,8 +19,7 @@ from psycopg import sql
 from replayfloor.core.errors import UsageError
 from replayfloor.core.problem import ProblemKind
 from replayfloor.server import ActiveClaim
-from replayfloor.server.adapters.django import DjangoTransaction
-from replayfloor.server.adapters.django_database import Database
+from replayfloor.server.adapters.django import DjangoReceipts, DjangoTransaction
 from replayfloor.server.stores import Connection
 from server.backends import Ledger, sqlite_url
 from server.django_projects import project
@@ -89,7 +88,10 @@ def check_nothing_happened(site: Site) -> None:
 
 def begun() -> DjangoTransaction:
     """Begin a transaction as the middleware does."""
-    return DjangoTransaction(cast("Database", connections["default"]), lambda *_: True)
+    receipts = DjangoReceipts()
+    receipts.open()
+    receipts.close()
+    return receipts.begin()
 
 
 def at_once(app: WSGIApp, keys: Iterable[str]) -> list[Answer]:
@@ -114,6 +116,18 @@ def test_what_a_view_writes_and_the_receipt_are_one_commit(site: Site) -> None:
 
     assert [serve(app).brief for _ in range(2)] == [FRESH, REPLAY]
     assert site.ledger.rows() == ["orm", "cursor", "claim"]
+
+
+def test_what_a_view_writes_past_django_goes_with_it(site: Site) -> None:
+    def view(_request: HttpRequest) -> None:
+        connection.ensure_connection()
+        connection.connection.execute("insert into ledger values ('past')")
+        write()
+
+    app = site.protect(view)
+
+    assert [serve(app).brief for _ in range(2)] == [FRESH, REPLAY]
+    assert site.ledger.rows() == ["past", "atomic"]
 
 
 def test_a_view_that_fails_is_undone(site: Site) -> None:
@@ -306,6 +320,17 @@ def test_a_view_that_overlooks_the_refusal_is_not_believed_halfway(site: Site, e
         assert serve(app).brief == REPLAY
     else:
         check_nothing_happened(site)
+
+
+def test_a_view_that_connects_anew_writes_nothing_outside_of_the_transaction(site: Site) -> None:
+    def view(_request: HttpRequest) -> None:
+        write()
+        connection.close()
+        connection.connect()
+        write(entry="outside")
+
+    assert serve(site.protect(view)).status == 500
+    check_nothing_happened(site)
 
 
 def test_a_composed_statement_is_looked_at_too(postgres: Site) -> None:

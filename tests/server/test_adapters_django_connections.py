@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from django import VERSION
-from django.db import Error, close_old_connections, connection, connections
+from django.db import Error, close_old_connections, connection, connections, transaction
 from django.db.backends.signals import connection_created
 from django.http import HttpRequest, HttpResponse
 from psycopg import IsolationLevel
@@ -198,7 +198,12 @@ def test_a_kept_connection_that_nobody_checks_costs_one_request_as_in_django(
 POOL = {"OPTIONS": {"pool": {"min_size": 1, "max_size": 2}}}
 OPTIONS = [
     {"OPTIONS": {"server_side_binding": True}},
-    pytest.param(POOL, marks=pytest.mark.skipif(VERSION[:2] < (5, 1), reason="Django 5.1 has it")),
+    pytest.param(
+        POOL,
+        marks=pytest.mark.skipif(
+            cast("tuple[int, ...]", VERSION) < (5, 1), reason="Django 5.1 has it"
+        ),
+    ),
     {"OPTIONS": {"application_name": "shop", "connect_timeout": 3}},
     {"CONN_MAX_AGE": 60, "DISABLE_SERVER_SIDE_CURSORS": True},
 ]
@@ -333,12 +338,19 @@ def behind(emptied_url: str, proxy: TcpProxy, postgres_server: Postgres) -> Iter
 def test_a_commit_whose_answer_was_lost_is_found_to_have_happened(
     behind: Site, proxy: TcpProxy
 ) -> None:
-    app = behind.protect(write, behind.ledger.url)
+    hooks: list[str] = []
+
+    def view(_request: HttpRequest) -> None:
+        write()
+        transaction.on_commit(lambda: hooks.append("run"))
+
+    app = behind.protect(view, behind.ledger.url)
     proxy.lose_answer(b"COMMIT")
     answers = [serve(app).brief for _ in range(2)]
 
     assert proxy.lost
     assert answers == [FRESH, REPLAY]
+    assert hooks == []  # Django does not know that it has happened
     assert behind.ledger.rows() == ["atomic"]
     check_as_before(behind)
 

@@ -55,14 +55,14 @@ async def store(request: pytest.FixtureRequest, postgres_url: str) -> AsyncItera
 
 @asynccontextmanager
 async def unavailable_in_time(
-    *, performed: bool | None, operations: int = 1
+    *, performed: tuple[bool | None, ...], operations: int = 1
 ) -> AsyncGenerator[None]:
-    """Expect StoreUnavailable, with this knowledge, at the end of the time for `operations`."""
+    """Expect StoreUnavailable, with one of these knowledges, at the end of the time for `operations`."""
     began = monotonic()
     with pytest.raises(StoreUnavailable) as raised:
         yield
     assert monotonic() - began < operations * OPERATION_S + MARGIN_S
-    assert raised.value.performed is performed
+    assert raised.value.performed in performed
 
 
 async def test_a_server_that_hangs_ends_a_claim_in_time(
@@ -71,7 +71,7 @@ async def test_a_server_that_hangs_ends_a_claim_in_time(
     await store.open()
     postgres_server.freeze()
 
-    async with unavailable_in_time(performed=None):
+    async with unavailable_in_time(performed=(None,)):
         await store.claim(claim(new_id(), new_fence()))
 
     postgres_server.thaw()
@@ -84,7 +84,7 @@ async def test_a_server_that_hangs_ends_the_opening_in_time(
     postgres_server.freeze()
 
     # The asynchronous store also waits until its pools have closed, which may be connecting.
-    async with unavailable_in_time(performed=False, operations=5):
+    async with unavailable_in_time(performed=(False,), operations=5):
         await store.open()
 
     postgres_server.thaw()
@@ -98,7 +98,8 @@ async def test_a_server_that_was_killed_ends_a_claim_in_time(
     await store.open()
     postgres_server.crash()
 
-    async with unavailable_in_time(performed=False):
+    # Whether the end of the connection has arrived before the statement leaves is chance.
+    async with unavailable_in_time(performed=(False, None)):
         await store.claim(claim(new_id(), new_fence()))
 
 
@@ -107,7 +108,7 @@ async def test_a_transaction_that_finds_no_connection_free_ends_in_time(
 ) -> None:
     held = [await store.begin() for _ in range(2)]
 
-    async with unavailable_in_time(performed=False):
+    async with unavailable_in_time(performed=(False,)):
         await store.begin()
 
     for transaction in held:
@@ -123,7 +124,7 @@ async def test_a_server_that_hangs_ends_a_handlers_transaction_in_time_and_it_is
     await transaction.connection.execute("insert into ledger values (%s)", (id_,))
     postgres_server.freeze()
 
-    async with unavailable_in_time(performed=False):
+    async with unavailable_in_time(performed=(False,)):
         await transaction.commit(Finish(id_, fence, receipt()))
 
     postgres_server.thaw()
@@ -151,7 +152,7 @@ async def test_a_finish_that_waits_for_a_lock_ends_in_time_and_is_known_not_to_b
 
     with psycopg.connect(postgres_url) as other:
         other.execute("select from replayfloor.claims for update")
-        async with unavailable_in_time(performed=False):
+        async with unavailable_in_time(performed=(False,)):
             await transaction.commit(Finish(id_, fence, receipt()))
 
     assert _entries(postgres_url) == 0
@@ -168,7 +169,7 @@ async def test_a_commit_whose_answer_does_not_come_is_not_said_to_have_failed(
     transaction = await store.begin()
     await transaction.connection.execute("insert into ledger values (%s)", (id_,))
 
-    async with unavailable_in_time(performed=None, operations=2):
+    async with unavailable_in_time(performed=(None,), operations=2):
         await transaction.commit(Finish(id_, fence, receipt()))
 
     with anyio.fail_after(10):

@@ -174,8 +174,9 @@ def test_a_renewal_that_hangs_delays_neither_the_answer_nor_other_requests(
 
     events: list[ServerEvent] = []
     receipts = Hanging(worker.folder / "receipts.db")
+    # Longer than to the first renewal, and not as long as the lease.
     app = worker.protect(
-        taking(worker, LEASE_S), receipts=receipts, lease_s=LEASE_S, on_event=events.append
+        taking(worker, LEASE_S / 2), receipts=receipts, lease_s=LEASE_S, on_event=events.append
     )
 
     begun = time.monotonic()

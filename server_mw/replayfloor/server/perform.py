@@ -37,8 +37,10 @@ Stores: TypeAlias = AnyStores[Receipts, Lock]
 
 
 class Performer:
-    """The effects on the stores for one request. `transaction` is what performing Begin left, `lease`
-    what was had of claims and renewals."""
+    """The effects on the stores for one request.
+
+    `transaction` is what performing Begin left, `lease` what was had of claims and renewals.
+    """
 
     def __init__(self, settings: Settings, stores: Stores) -> None:
         """Belong to one request."""

@@ -158,6 +158,8 @@ class ClientWorld:
         self.provider = SimulatedProvider(self.profile.retention_s)
         self._script: Iterator[Attempt] = iter(self.attempts)
         self._entropy = 0
+        self.drawn = b""
+        """The last bytes drawn: those that name the last call."""
         self.first_left_ns: int | None = None
 
     def call(self, crash: CrashPoint | None = None) -> Verdict:
@@ -205,7 +207,8 @@ class ClientWorld:
                 return self.draw
             case Entropy(count):
                 self._entropy += 1
-                return self._entropy.to_bytes(count, "big")
+                self.drawn = self._entropy.to_bytes(count, "big")
+                return self.drawn
             case Sleep(wait_s):
                 self.waits_s.append(wait_s)
                 self.pass_time(wait_s)

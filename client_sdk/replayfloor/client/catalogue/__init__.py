@@ -107,7 +107,7 @@ def _given(fact: Fact, retention_s: float | None) -> Fact:
 @cache
 def _entries() -> dict[str, Entry]:
     found: dict[str, Entry] = {}
-    for file in sorted(files(__package__).iterdir(), key=lambda each: each.name):
+    for file in sorted(files(__name__).iterdir(), key=lambda each: each.name):
         if not file.name.endswith(_SUFFIX):
             continue
         for name, entry in read_entries(file.read_text(encoding="utf-8"), file.name).items():

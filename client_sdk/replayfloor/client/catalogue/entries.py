@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
 from replayfloor.client.catalogue.figures import read_facts, read_source, values_of
 from replayfloor.client.catalogue.reading import Table, seconds
@@ -13,6 +13,7 @@ from replayfloor.client.profile_answers import ANY_STATUS, ERROR_STATUSES, Answe
 from replayfloor.client.profile_facts import UNKNOWN, Source
 from replayfloor.client.profile_keys import KeyForm, key_pattern
 from replayfloor.client.profiles import Profile
+from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import KEY_LENGTH_MAX, KeyRules
 
 ANY_AGREED: Final = "any"
@@ -42,22 +43,19 @@ def read_entries(text: str, where: str) -> dict[str, Entry]:
     except tomllib.TOMLDecodeError as error:
         raise Table({}, where).error(str(error)) from error
     sources = {name: read_source(table) for name, table in file.table("sources").tables()}
-    common = cast("dict[str, object]", file.take("common", dict, cast("dict[str, object]", {})))
-    profiles = cast("dict[str, dict[str, object]]", file.take("profiles", dict))
+    common = file.table("common")
+    profiles = file.table("profiles").tables()
     file.end()
-    return {
-        name: _entry(name, Table(_joined(common, own), f"{where}: {name}"), sources)
-        for name, own in profiles.items()
-    }
-
-
-def _joined(common: dict[str, object], own: dict[str, object]) -> dict[str, object]:
-    """Return a profile's table over what the file's profiles have in common."""
-    figures = {
-        **cast("dict[str, object]", common.get("figures", {})),
-        **cast("dict[str, object]", own.get("figures", {})),
-    }
-    return {**common, **own, "figures": figures}
+    entries: dict[str, Entry] = {}
+    for name, own in profiles:
+        table = own.over(common)
+        try:
+            entries[name] = _entry(name, table, sources)
+        except ConfigurationError as error:
+            # What a profile refuses by itself does not say in which file it is.
+            message = str(error)
+            raise error if message.startswith(where) else table.error(message) from error
+    return entries
 
 
 def _entry(name: str, table: Table, sources: dict[str, Source]) -> Entry:
@@ -80,7 +78,7 @@ def _entry(name: str, table: Table, sources: dict[str, Source]) -> Entry:
         quoted=table.take("quoted", bool, default=False),
         methods=table.texts("methods"),
         key_rules=_key_rules(table),
-        key_form=KeyForm(table.text("key_form", KeyForm.UUID7.value)),
+        key_form=_key_form(table),
         hosts=() if table.unknown("hosts") else table.texts("hosts"),
         paths=table.texts("paths", ()),
         answers=_answers(table),
@@ -107,6 +105,14 @@ def _duration(table: Table, text: str) -> float | None:
         return None if text == UNKNOWN else seconds(text)
     except ValueError as error:
         raise table.error(str(error)) from error
+
+
+def _key_form(table: Table) -> KeyForm:
+    name = table.text("key_form", KeyForm.UUID7.value)
+    try:
+        return KeyForm(name)
+    except ValueError as error:
+        raise table.error(f"{name!r} is not a form of keys") from error
 
 
 def _length(table: Table) -> str:

@@ -28,18 +28,18 @@ def read_source(table: Table) -> Source:
     """Return a source; raises ConfigurationError."""
     source = Source(table.text("at"), table.text("read_on"), table.text("says"))
     table.end()
-    if source.read_on != UNKNOWN:
-        try:
-            # A month is as much as some pages tell.
-            day = (
-                source.read_on if len(source.read_on) != len("2024-06") else f"{source.read_on}-01"
-            )
-            date.fromisoformat(day)
-        except ValueError as error:
-            raise table.error(
-                f"read_on is a date or {UNKNOWN!r}, not {source.read_on!r}"
-            ) from error
+    if source.read_on != UNKNOWN and not _is_date(source.read_on):
+        raise table.error(f"read_on is a date or {UNKNOWN!r}, not {source.read_on!r}")
     return source
+
+
+def _is_date(text: str) -> bool:
+    # Some pages tell no more than the month.
+    day = f"{text}-01" if len(text) == len("2024-06") else text
+    try:
+        return date.fromisoformat(day).isoformat() == day
+    except ValueError:
+        return False
 
 
 def values_of(base: Profile) -> dict[str, str]:
@@ -79,32 +79,30 @@ def _numbers(statuses: frozenset[int]) -> str:
 def read_facts(
     table: Table, values: dict[str, str], sources: dict[str, Source]
 ) -> tuple[Fact, ...]:
+    """Return the facts of a profile, one for each figure.
+
+    `values` are the figures as text; a file may put one in other words, and say where this one
+    comes from if the profile's own sources do not.
+    """
     places, confidence = table.texts("from"), table.text("confidence")
-    figures = dict(table.table("figures").tables())
-    if strange := figures.keys() - set(FIGURES):
-        raise table.error(f"unknown figures: {', '.join(sorted(strange))}")
-    return tuple(
-        _fact(
-            figure,
-            figures.get(figure) or Table({}, table.where),
-            values,
-            places,
-            confidence,
-            sources,
-        )
+    given = table.table("figures")
+    facts = tuple(
+        _fact(figure, given.table(figure), values[figure], places, confidence, sources)
         for figure in FIGURES
     )
+    given.end()
+    return facts
 
 
 def _fact(
     figure: str,
     table: Table,
-    values: dict[str, str],
+    shown: str,
     places: tuple[str, ...],
     confidence: str,
     sources: dict[str, Source],
 ) -> Fact:
-    value = table.text("value", values[figure])
+    value = table.text("value", shown)
     fallback = NOT_FOUND if value.startswith(UNKNOWN) else confidence
     names = table.texts("from", places)
     if strange := set(names) - sources.keys():
@@ -117,6 +115,8 @@ def _fact(
         conflict=table.text("conflict", ""),
     )
     table.end()
-    if fact.confidence not in CONFIDENCES or not fact.sources:
-        raise table.error(f"{figure!r} needs a source, and a confidence among {CONFIDENCES}")
+    if not fact.sources:
+        raise table.error("a figure needs a source")
+    if fact.confidence not in CONFIDENCES:
+        raise table.error(f"confidence is one of {', '.join(sorted(CONFIDENCES))}")
     return fact

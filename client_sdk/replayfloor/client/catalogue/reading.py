@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
 from replayfloor.client.profile_facts import UNKNOWN
 from replayfloor.core.errors import ConfigurationError
 
 Value = TypeVar("Value")
+Content: TypeAlias = dict[str, object]
 
 _DURATION: Final = re.compile(
     r"P(?=\w)(?:(?P<days>\d{1,5})D)?"
@@ -77,19 +78,28 @@ class Table:
 
     def table(self, name: str) -> Table:
         """Return a table; an empty one if there is none."""
-        content = self.take(name, dict, cast("dict[str, object]", {}))
-        return Table(cast("dict[str, object]", content), f"{self.where}.{name}")
+        content = self.take(name, dict, {})
+        return Table(cast("Content", content), f"{self.where}.{name}")
 
     def tables(self) -> list[tuple[str, Table]]:
         """Take every value: each is a table."""
         return [(name, self.table(name)) for name in list(self._left)]
+
+    def over(self, common: Table) -> Table:
+        """Return this table with what it lacks from another; of their tables, the same."""
+        joined = {**common._left, **self._left}
+        for name, below in common._left.items():
+            above = self._left.get(name, {})
+            if isinstance(below, dict) and isinstance(above, dict):
+                joined[name] = {**cast("Content", below), **cast("Content", above)}
+        return Table(joined, self.where)
 
     def each_table(self, name: str) -> list[Table]:
         """Return a list of tables."""
         values = cast("list[object]", self.take(name, list))
         if not all(isinstance(value, dict) for value in values):
             raise self.error(f"{name!r} is a list of tables, not {values!r}")
-        return [Table(cast("dict[str, object]", value), f"{self.where}.{name}") for value in values]
+        return [Table(cast("Content", value), f"{self.where}.{name}") for value in values]
 
     def statuses(self, name: str, default: frozenset[int]) -> frozenset[int]:
         """Return statuses: numbers, and classes such as "5xx"."""

@@ -36,6 +36,14 @@ ENDED = "the claim's transaction has ended; nothing can be written any more"
 
 OVER = "SQLite has rolled the transaction back after an error; it is over"
 
+LOCK_IN_SQLITE = "delete from replayfloor_claims where 0"
+"""Takes the write lock, and changes nothing. Django has begun the transaction already."""
+
+REPLACED = (
+    "the view has replaced Django's connection: the receipt's transaction was on the former one, "
+    "and on this one each statement would be committed by itself"
+)
+
 ELSEWHERE = (
     "a transaction of Django's can only be ended in the thread that began it: its connection is "
     "not known in this one"
@@ -53,9 +61,12 @@ class DjangoReceipts(OnReceipts):
     A view belongs to the thread that Django calls it in, and so does its connection: what it
     writes in threads of its own, or to other databases, is not in the receipt's transaction. Hooks
     of `on_commit` run after the commit and before the answer; one that raises costs this answer,
-    and the retry gets the stored one. How long a statement or the commit may take is the affair of
-    `DATABASES` (OPTIONS: `connect_timeout`, `tcp_user_timeout`, `options` with a
-    `statement_timeout`).
+    and the retry gets the stored one. They do not run if the answer to the commit was lost, even
+    if it is found out that it has happened. How long a statement or the commit may take is the
+    affair of `DATABASES` (OPTIONS: `connect_timeout`, `tcp_user_timeout`, `options` with a
+    `statement_timeout`). Above READ COMMITTED, a view that outlives the first renewal of its lease
+    conflicts with it, and is undone. What is done with the driver's connection, past Django, is
+    not looked at.
 
     Args:
         using: the alias of the database in `DATABASES`.
@@ -86,10 +97,10 @@ class DjangoTransaction:
     def __init__(self, database: Database, finish_in: Callable[[object, Finish], bool]) -> None:
         """Open it. Raises StoreUnavailable; UsageError inside of another transaction."""
         self._database, self._finish_in = database, finish_in
-        self._ended = False
-        self._begun_in_sqlite = False
+        self._ended = self._locked_in_sqlite = False
         with unavailable(performed=False):
             self._block = _begun(database)
+        self._driver = database.connection
         self._depth = len(database.savepoint_ids)
         database.execute_wrappers.append(self._watch)
         # The request begins only now, as Django sees it. It would find a connection in the middle
@@ -170,9 +181,11 @@ class DjangoTransaction:
         self, execute: Execute, sql: object, params: object, many: object, context: object
     ) -> object:
         """Run a statement of the view, unless it would end the transaction."""
+        if self._database.connection is not self._driver:
+            raise UsageError(REPLACED)
         refuse_control(self._database.vendor, _text_of(sql))
-        if self._database.vendor == "sqlite" and (driver := self._database.connection) is not None:
-            self._stay_in_sqlite(driver)
+        if self._database.vendor == "sqlite" and self._driver is not None:
+            self._stay_in_sqlite(self._driver)
         return execute(sql, params, many, context)
 
     def _stay_in_sqlite(self, driver: Driver) -> None:
@@ -184,12 +197,10 @@ class DjangoTransaction:
         """
         if not driver.in_transaction:
             raise UsageError(OVER)
-        unset = getattr(self._database, "transaction_mode", None) is None
-        if unset and not (self._begun_in_sqlite or self._depth):
+        if not self._locked_in_sqlite:
             with self._database.wrap_database_errors:
-                driver.rollback()
-                driver.execute("begin immediate")
-        self._begun_in_sqlite = True
+                driver.execute(LOCK_IN_SQLITE)
+        self._locked_in_sqlite = True
 
 
 def _begun(database: Database) -> Block:

@@ -37,9 +37,11 @@ class SQLAlchemyReceipts(OnReceipts):
     """Receipts in the database of an `Engine`.
 
     The engine's pool has to have a connection for each `atomic` handler that runs at a time; one
-    that is not had within its `pool_timeout` is answered with 503. How long a statement or the
-    commit may take is the engine's affair, too (`connect_args`: `connect_timeout`, `options` with
-    a `statement_timeout`, `tcp_user_timeout`).
+    that is not had within its `pool_timeout`, which should be shorter than the lease, is answered
+    with 503. How long a statement or the commit may take is the engine's affair, too
+    (`connect_args`: `connect_timeout`, `options` with a `statement_timeout`, `tcp_user_timeout`).
+    Above READ COMMITTED, a handler that outlives the first renewal of its lease conflicts with it,
+    and is undone. What is done with the driver's connection, past SQLAlchemy, is not looked at.
 
     Args:
         engine: of Postgres (psycopg or psycopg2) or of a SQLite file; the application's own.

@@ -5,7 +5,7 @@ an engine and its errors mean. It blocks; an asynchronous engine runs it in its 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from typing import Literal, cast
 
@@ -39,7 +39,7 @@ AUTOCOMMIT = (
 
 TRANSIENT = frozenset({"08", "40", "53", "57", "58"})
 """Classes of SQLSTATE that tell of the server and not of the statement: connection, conflict of
-transactions, resources, operator, system (PostgreSQL, appendix A). asyncpg, other than psycopg,
+transactions, resources, operator, system (PostgreSQL, appendix A). asyncpg, unlike psycopg,
 has no exception for them all."""
 
 
@@ -160,7 +160,7 @@ class GuardedTransaction:
 # -- what an engine means -------------------------------------------------------------------------
 
 
-def check_driver(dialect: Dialect, usable: Iterable[str]) -> None:
+def check_driver(dialect: Dialect, usable: Collection[str]) -> None:
     """Raise ConfigurationError if the engine is of another database or driver."""
     found = f"{dialect.name}+{dialect.driver}"
     if found not in usable:
