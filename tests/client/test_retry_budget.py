@@ -7,14 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client.worlds import POLICY, PROFILE
-from replayfloor.client.budget import (
-    CAPACITY,
-    COST,
-    COST_THROTTLED,
-    Refund,
-    RetryBudget,
-    Spend,
-)
+from replayfloor.client.budget import RetryBudget
+from replayfloor.client.budget_rules import CAPACITY, COST, COST_THROTTLED, Refund, Spend
 from replayfloor.client.events import BudgetExhausted, Ending
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.testing.client_faults import Attempt, Fate

@@ -10,16 +10,15 @@ from client.worlds import POLICY, PROFILE, RETENTION_S
 from replayfloor.client.events import Ending
 from replayfloor.client.profiles import RETENTION_MAX_S
 from replayfloor.client.support import (
-    ORIGINS_MAX,
     RETENTION_SEEN_S,
     UNPROFILED,
     Learning,
     NoteSupport,
     RecallSupport,
     Support,
-    SupportMemory,
     read_support,
 )
+from replayfloor.client.support_memory import ORIGINS_MAX, SupportMemory
 from replayfloor.core.journal import OperationState
 from replayfloor.core.message import Response
 from replayfloor.core.problem import in_flight

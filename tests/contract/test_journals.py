@@ -184,10 +184,10 @@ def test_a_journal_of_a_newer_release_is_refused(path: Path) -> None:
     journal.begin(BeginOperation(ENTRY))
     journal.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("pragma user_version = 2")
+        connection.execute("pragma user_version = 3")
     connection.close()
 
-    with pytest.raises(ConfigurationError, match="schema version 2"):
+    with pytest.raises(ConfigurationError, match="schema version 3"):
         SQLiteJournal(path).pending()
 
 

@@ -41,11 +41,6 @@ class Entry(models.Model):
         managed = False
 
 
-def write(_request: HttpRequest | None = None, entry: str = "atomic") -> None:
-    """Write a row of the ledger."""
-    Entry.objects.create(entry=entry)
-
-
 @dataclass
 class Site:
     """The project on one database, and the ledger in it."""

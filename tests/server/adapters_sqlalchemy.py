@@ -6,14 +6,17 @@ SQLAlchemy runs them in a greenlet where it has to.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Unpack, cast
 
+import anyio
 from anyio import to_thread
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.pool import QueuePool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from replayfloor.server import ActiveClaim, IdempotencyMiddleware
@@ -21,8 +24,10 @@ from replayfloor.server.adapters.sqlalchemy import SQLAlchemyReceipts, session
 from replayfloor.server.adapters.sqlalchemy_async import AsyncSQLAlchemyReceipts, async_session
 from replayfloor.server.options import MiddlewareOptions
 from replayfloor.server.wsgi import WSGIIdempotencyMiddleware
-from server.apps import Hook, nothing, read_body
+from server.adapters_common import FRESH, IN_A_TRANSACTION, OTHER, REPLAY
+from server.apps import read_body
 from server.backends import Ledger, claim_of
+from server.wire import Request, send
 from server.wsgi_server import Environ, StartResponse, ValidatingServer, validated
 
 BLOCKING = ["psycopg-blocking", "sqlite"]
@@ -60,15 +65,7 @@ class Site:
     name: str
     engine: Engine | AsyncEngine
     ledger: Ledger
-    receipts: SQLAlchemyReceipts | AsyncSQLAlchemyReceipts = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Make the receipts."""
-        self.receipts = (
-            AsyncSQLAlchemyReceipts(self.engine)
-            if isinstance(self.engine, AsyncEngine)
-            else SQLAlchemyReceipts(self.engine)
-        )
+    receipts: SQLAlchemyReceipts | AsyncSQLAlchemyReceipts
 
     @property
     def is_sqlite(self) -> bool:
@@ -104,13 +101,9 @@ class Site:
         self,
         blocking: Callable[[ActiveClaim], int | None],
         asynchronous: Callable[[Scope], Awaitable[int | None]],
-        last: Hook = nothing,
         **options: Unpack[MiddlewareOptions],
     ) -> ASGIApp:
-        """Return a worker around a handler in the colour of the engine.
-
-        `last` runs, asynchronously only, after the answer.
-        """
+        """Return a worker around a handler in the colour of the engine."""
         options.setdefault("effects", "atomic")
 
         async def asgi(scope: Scope, receive: Receive, send: Send) -> None:
@@ -118,7 +111,6 @@ class Site:
             status = await asynchronous(scope) or 201
             await send({"type": "http.response.start", "status": status, "headers": []})
             await send({"type": "http.response.body", "body": b"done"})
-            await last()
 
         def wsgi(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
             status = blocking(cast("ActiveClaim", environ["replayfloor.claim"])) or 201
@@ -142,12 +134,53 @@ class Site:
             cast("Engine", self.engine).dispose()
 
 
-def engine_for(name: str, url: str, **options: object) -> Engine | AsyncEngine:
-    """Return an engine of one of the kinds, for the URL of a database."""
-    make = cast("Callable[..., Engine]", create_engine)
-    if name == "sqlite":
-        return make(url, **options)
-    if name == "psycopg-blocking":
-        return make(url.replace("postgresql:", "postgresql+psycopg:", 1), **options)
-    make_async = cast("Callable[..., AsyncEngine]", create_async_engine)
-    return make_async(url.replace("postgresql:", f"postgresql+{name}:", 1), **options)
+@asynccontextmanager
+async def site_on(
+    name: str, ledger: Ledger, url: str | None = None, **options: object
+) -> AsyncGenerator[Site]:
+    """Make an application with an engine of one of the kinds; `url` is another way to its ledger's
+    database, which the receipts do not take."""
+    protocol = None if url is None else ledger.url
+    address = url or ledger.url
+    if name in ASYNCHRONOUS:
+        asynchronous = create_async_engine(_with_driver(address, name), **options)
+        receipts = AsyncSQLAlchemyReceipts(asynchronous, protocol)
+        made = Site(name, asynchronous, ledger, receipts)
+    else:
+        make = cast("Callable[..., Engine]", create_engine)
+        engine = make(_with_driver(address, name.partition("-")[0]), **options)
+        made = Site(name, engine, ledger, SQLAlchemyReceipts(engine, protocol))
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def _with_driver(address: str, driver: str) -> str:
+    return address.replace("postgresql:", f"postgresql+{driver}:", 1)
+
+
+async def check_nothing_happened(site: Site) -> None:
+    """Nothing was written, and the key is free: the next request is executed."""
+    assert site.ledger.rows() == []
+    assert (await send(site.on_connection(write))).brief == FRESH
+    assert site.ledger.rows() == ["atomic"]
+
+
+async def check_recovered(site: Site) -> None:
+    """The key is free, other keys are served, and each of the two is executed once."""
+    app = site.on_connection(write)
+    assert [(await send(app, each)).brief for each in (OTHER, Request())] == [FRESH, FRESH]
+    assert [(await send(app, each)).brief for each in (OTHER, Request())] == [REPLAY, REPLAY]
+    assert site.ledger.rows() == ["atomic", "atomic"]
+    await check_given_back(site)
+
+
+async def check_given_back(site: Site) -> None:
+    """No connection is missing in the pool, and none is in the middle of a transaction."""
+    assert cast("QueuePool", site.engine.pool).checkedout() == 0
+    tries = 50
+    while (busy := site.ledger.run(IN_A_TRANSACTION)) and tries:
+        await anyio.sleep(0.05)  # the server notices the end of a connection a little later
+        tries -= 1
+    assert not busy

@@ -1,34 +1,45 @@
-"""Django's connections: kept and closed as without us, and given up when the database goes away."""
+"""Django's connections: made as DATABASES says, and kept and closed as without us."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from django import VERSION
-from django.db import Error, close_old_connections, connection, connections, transaction
-from django.db.backends.signals import connection_created
+from django.db import (
+    close_old_connections,
+    connection,
+    connections,
+)
 from django.http import HttpRequest, HttpResponse
 from psycopg import IsolationLevel
 
-from replayfloor.core.claims import Finish
-from replayfloor.core.errors import ConfigurationError, StoreUnavailable
-from replayfloor.core.problem import ProblemKind
+from replayfloor.core.errors import ConfigurationError
 from replayfloor.server.adapters.django import DjangoReceipts
-from replayfloor.testing.contract import claim, new_fence, new_id, receipt
+from server.adapters_common import (
+    FRESH,
+    REPLAY,
+    UNAVAILABLE,
+    ledger_of,
+)
 from server.backends import Ledger
-from server.django_projects import project
-from server.test_adapters_django import FRESH, REPLAY, check_nothing_happened, ledger_of, write
+from server.django_projects import (
+    check_as_before,
+    closes_its_connection,
+    fails,
+    is_closed,
+    kill,
+    project,
+    session_of_the_view,
+    write,
+)
 from server.wsgi_client import environ, serve
-from support.services import Postgres
-from support.tcp_proxy import TcpProxy, tcp_proxy
 
 if TYPE_CHECKING:
     from server.adapters_django import Site
 
-UNAVAILABLE = (503, ProblemKind.STORE_UNAVAILABLE, False)
+
 KEPT: dict[str, object] = {"CONN_MAX_AGE": None}
 CHECKED: dict[str, object] = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
 
@@ -40,40 +51,7 @@ def postgres(emptied_url: str) -> Iterator[Site]:
         yield made
 
 
-def session_of_the_view() -> int:
-    """Return what names Django's connection on the server."""
-    with connection.cursor() as cursor:
-        cursor.execute("select pg_backend_pid()")
-        return int(cursor.fetchone()[0])
-
-
-def kill(site: Site, session: int) -> None:
-    """End a session on the server."""
-    site.ledger.run("select pg_terminate_backend(%s, 5000)", (session,))
-
-
-def is_closed() -> bool:
-    """Say whether Django has closed its connection."""
-    return connections["default"].connection is None
-
-
-def check_as_before(site: Site) -> None:
-    """Nothing of ours is left on Django's connection, and no transaction on the server's side."""
-    own = connections["default"]
-    assert "close_if_unusable_or_obsolete" not in vars(own)
-    assert own.execute_wrappers == []
-    assert not own.in_atomic_block
-    assert own.connection is None or own.get_autocommit()
-    query = "select 1 from pg_stat_activity where state like 'idle in transaction%'"
-    assert site.ledger.run(query) == []
-
-
 # -- between requests -----------------------------------------------------------------------------
-
-
-def fails(_request: HttpRequest) -> None:
-    write()
-    raise RuntimeError("afterwards")
 
 
 def answers_503(_request: HttpRequest) -> HttpResponse:
@@ -81,15 +59,10 @@ def answers_503(_request: HttpRequest) -> HttpResponse:
     return HttpResponse(status=503)
 
 
-def closes_it(_request: HttpRequest) -> None:
-    write()
-    connection.close()
-
-
 VIEWS = [write, fails, answers_503]
 
 
-@pytest.mark.parametrize("view", [*VIEWS, closes_it])
+@pytest.mark.parametrize("view", [*VIEWS, closes_its_connection])
 def test_a_connection_of_one_request_is_closed_after_it(
     postgres: Site, view: Callable[[HttpRequest], HttpResponse | None]
 ) -> None:
@@ -219,188 +192,6 @@ def test_the_ways_in_which_django_connects(emptied_url: str, options: dict[str, 
         check_as_before(site)
         if hasattr(connections["default"], "close_pool"):
             connections["default"].close_pool()
-
-
-# -- a database that goes away --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("overlooked", [True, False])
-def test_a_connection_that_is_lost_under_the_view_is_undone(
-    postgres: Site, overlooked: bool
-) -> None:
-    def view(_request: HttpRequest) -> None:
-        write()
-        kill(postgres, session_of_the_view())
-        with contextlib.suppress(*([Error] if overlooked else [])):
-            write()
-
-    answer = serve(postgres.protect(view))
-
-    assert (answer.status, answer.problem) == (UNAVAILABLE[:2] if overlooked else (500, None))
-    assert is_closed()
-    check_as_before(postgres)
-    check_nothing_happened(postgres)
-
-
-def test_a_connection_that_is_lost_before_the_finish_is_a_store_that_is_unavailable(
-    postgres: Site,
-) -> None:
-    def view(_request: HttpRequest) -> None:
-        write()
-        kill(postgres, session_of_the_view())
-
-    assert serve(postgres.protect(view)).brief == UNAVAILABLE
-    check_as_before(postgres)
-    check_nothing_happened(postgres)
-
-
-def test_a_connection_that_the_view_closed_is_a_store_that_is_unavailable(postgres: Site) -> None:
-    assert serve(postgres.protect(closes_it)).brief == UNAVAILABLE
-    check_as_before(postgres)
-    check_nothing_happened(postgres)
-
-
-def running(script: str) -> Callable[[HttpRequest], None]:
-    """Return a view that writes a row and runs these statements."""
-
-    def view(_request: HttpRequest) -> None:
-        write()
-        with connection.cursor() as cursor:
-            cursor.execute(script)
-
-    return view
-
-
-FAILS_AT_COMMIT = """
-create temp table late (n int unique deferrable initially deferred) on commit drop;
-insert into late values (1), (1)
-"""
-LOSES_ITS_CONNECTION_AT_COMMIT = """
-create temp table last (n int) on commit drop;
-create function pg_temp.gone() returns trigger language plpgsql as
-  $$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$;
-create constraint trigger gone after insert on last deferrable initially deferred
-  for each row execute function pg_temp.gone();
-insert into last values (1)
-"""
-
-
-def test_a_commit_that_a_constraint_refuses_is_undone(postgres: Site) -> None:
-    answer = serve(postgres.protect(running(FAILS_AT_COMMIT)))
-
-    assert answer.status == 500
-    assert isinstance(answer.raised, Error)
-    check_as_before(postgres)
-    check_nothing_happened(postgres)
-
-
-def test_a_commit_that_loses_its_connection_is_found_out_about(postgres: Site) -> None:
-    assert serve(postgres.protect(running(LOSES_ITS_CONNECTION_AT_COMMIT))).brief == UNAVAILABLE
-    check_as_before(postgres)
-    check_nothing_happened(postgres)
-
-
-@pytest.mark.parametrize("lost", ["before", "during"])
-def test_whether_a_commit_was_sent_is_told(postgres: Site, lost: str) -> None:
-    """Once it was, nobody can tell what became of it; before that, nothing did."""
-    receipts = DjangoReceipts()
-    taken = claim(new_id(), new_fence())
-    receipts.claim(taken)
-    transaction = receipts.begin()
-    if lost == "during":
-        running(LOSES_ITS_CONNECTION_AT_COMMIT)(HttpRequest())
-    else:
-        kill(postgres, session_of_the_view())
-    with pytest.raises(StoreUnavailable) as raised:
-        transaction.commit(Finish(taken.id, taken.fence, receipt()))
-    receipts.close()
-
-    assert raised.value.performed is (None if lost == "during" else False)
-    check_as_before(postgres)
-
-
-@pytest.fixture
-def proxy(postgres_server: Postgres) -> Iterator[TcpProxy]:
-    """What stands between Django and Postgres, and not between the receipts and Postgres."""
-    with tcp_proxy(postgres_server.port) as made:
-        yield made
-
-
-@pytest.fixture
-def behind(emptied_url: str, proxy: TcpProxy, postgres_server: Postgres) -> Iterator[Site]:
-    """The project, whose connections are behind the proxy."""
-    url = emptied_url.replace(f":{postgres_server.port}/", f":{proxy.port}/")
-    with project(Ledger(emptied_url), url, **KEPT) as made:
-        yield made
-        proxy.heal()
-
-
-def test_a_commit_whose_answer_was_lost_is_found_to_have_happened(
-    behind: Site, proxy: TcpProxy
-) -> None:
-    hooks: list[str] = []
-
-    def view(_request: HttpRequest) -> None:
-        write()
-        transaction.on_commit(lambda: hooks.append("run"))
-
-    app = behind.protect(view, behind.ledger.url)
-    proxy.lose_answer(b"COMMIT")
-    answers = [serve(app).brief for _ in range(2)]
-
-    assert proxy.lost
-    assert answers == [FRESH, REPLAY]
-    assert hooks == []  # Django does not know that it has happened
-    assert behind.ledger.rows() == ["atomic"]
-    check_as_before(behind)
-
-
-def test_a_finish_whose_answer_was_lost_is_undone(behind: Site, proxy: TcpProxy) -> None:
-    app = behind.protect(write, behind.ledger.url)
-    proxy.lose_answer(b"finish_v1")
-    first = serve(app)
-
-    assert proxy.lost
-    assert first.brief == UNAVAILABLE
-    assert behind.ledger.rows() == []
-    check_as_before(behind)
-    assert serve(app).brief == FRESH
-
-
-def test_a_database_that_django_cannot_reach_is_a_store_that_is_unavailable(
-    behind: Site, proxy: TcpProxy
-) -> None:
-    app = behind.protect(write, behind.ledger.url)
-    proxy.cut()
-    down = [serve(app).brief for _ in range(2)]
-    proxy.heal()
-
-    assert down == [UNAVAILABLE] * 2
-    assert serve(app).brief == FRESH
-    assert behind.ledger.rows() == ["atomic"]
-
-
-def test_a_rollback_without_a_connection_does_not_make_a_new_one(postgres: Site) -> None:
-    """Django would, only to leave it idle: and wait for a database that is away."""
-    made: list[object] = []
-
-    def note(**signal: object) -> None:
-        made.append(signal["connection"])
-
-    def view(_request: HttpRequest) -> None:
-        write()
-        kill(postgres, session_of_the_view())
-        raise RuntimeError("undo this")
-
-    connection_created.connect(note)
-    try:
-        assert serve(postgres.protect(view)).status == 500
-    finally:
-        connection_created.disconnect(note)
-
-    assert len(made) == 1
-    assert is_closed()
-    check_nothing_happened(postgres)
 
 
 # -- what DATABASES says --------------------------------------------------------------------------

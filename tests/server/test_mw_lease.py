@@ -53,8 +53,8 @@ async def test_handlers_that_take_ten_leases_stay_alone_and_are_not_told_otherwi
     async def first(app: ASGIApp, request: Request) -> None:
         answers.append(await send(app, request))
 
+    sent: list[tuple[ASGIApp, Request]] = []
     async with anyio.create_task_group() as group:
-        sent: list[tuple[ASGIApp, Request]] = []
         for effects in EFFECTS:
             inner = Slow(backend, effects)
             inner.told = told

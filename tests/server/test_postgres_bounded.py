@@ -57,7 +57,7 @@ async def store(request: pytest.FixtureRequest, postgres_url: str) -> AsyncItera
 async def unavailable_in_time(
     *, performed: tuple[bool | None, ...], operations: int = 1
 ) -> AsyncGenerator[None]:
-    """Expect StoreUnavailable, with one of these knowledges, at the end of the time for `operations`."""
+    """Expect StoreUnavailable in the time of `operations`, knowing one of these."""
     began = monotonic()
     with pytest.raises(StoreUnavailable) as raised:
         yield

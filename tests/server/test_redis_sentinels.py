@@ -15,6 +15,8 @@ from server.redis_locks import (
     Colour,
     all_at_once,
     both_colours,
+    longest_s,
+    measured,
     opened,
     opened_both,
     timed,
@@ -26,6 +28,8 @@ from support.services import RedisSentinels
 pytestmark = pytest.mark.anyio
 
 MANY = 16
+# Half of it goes into two sentinels that hang.
+HANGING_S = 2.0
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +75,7 @@ async def test_sentinels_that_hang_leave_time_for_one_that_answers(
 ) -> None:
     for sentinel in redis_sentinels.sentinels[:2]:
         sentinel.freeze()
-    async with opened(colour, redis_sentinels.url, WAIT_S) as each:
+    async with opened(colour, redis_sentinels.url, HANGING_S) as each:
         assert await each.try_one() == Acquired()
 
 
@@ -81,13 +85,15 @@ async def test_sentinels_that_all_hang_cost_one_wait(
 ) -> None:
     for sentinel in redis_sentinels.sentinels:
         sentinel.freeze()
-    async with opened(colour, redis_sentinels.url, WAIT_S) as each:
-        results = await all_at_once([each.try_one] * MANY)
-        later, later_s = await timed(each.try_one())
 
-        assert {answer for answer, _ in results} | {later} == {LockUnavailable()}
-        assert max(took_s for _, took_s in results) < ONE_WAIT_S
-        assert later_s < AT_ONCE_S
+    async def is_quick() -> bool:
+        async with opened(colour, redis_sentinels.url, WAIT_S) as each:
+            results = await all_at_once([each.try_one] * MANY)
+            later, later_s = await timed(each.try_one())
+            assert {answer for answer, _ in results} | {later} == {LockUnavailable()}
+            return longest_s(results) < ONE_WAIT_S and later_s < AT_ONCE_S
+
+    await measured(is_quick)
 
 
 @both_colours

@@ -13,7 +13,7 @@ TESTS = Path(__file__).parents[1]
 def test_a_forked_process_renews_its_own_leases_and_waits_for_no_thread_of_its_parent() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "server.forking"],
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(TESTS), *sys.path))},
         cwd=TESTS,
         capture_output=True,
         text=True,

@@ -200,10 +200,11 @@ def _keeper(alarm: Alarm, seen: list[str], in_s: float = 0.01) -> LeaseKeeper:
 
 def test_the_alarm_begins_each_at_its_time_whatever_the_order_they_came_in() -> None:
     alarm, begun = Alarm(), list[float]()
-    keepers = [
-        LeaseKeeper(alarm, in_s, partial(lambda at, _stop: begun.append(at), in_s), lambda: None)
-        for in_s in (0.3, 0.1, 0.2)
-    ]
+    keepers = list[LeaseKeeper]()
+    for in_s in (0.3, 0.1, 0.2):
+        begin = partial(lambda at, _stop: begun.append(at), in_s)
+        keepers.append(LeaseKeeper(alarm, in_s, begin, lambda: None))
+        time.sleep(0.02)  # so that the alarm waits for the one before
 
     assert become(lambda: len(begun) == 3)
     assert begun == [0.1, 0.2, 0.3]

@@ -9,6 +9,7 @@ import pytest
 
 from replayfloor.core.errors import UsageError
 from replayfloor.core.problem import ProblemKind
+from replayfloor.server import EventKind, ServerEvent
 from server.wsgi_client import CREATED, Server, Worker, environ, serve
 from server.wsgi_server import Environ, StartResponse, WSGIApp
 
@@ -74,13 +75,20 @@ def test_what_is_pushed_by_an_execution_that_lost_its_claim_is_not_sent(worker: 
         write(b"y")
         return [b"z"]
 
-    app = worker.protect(app_of(worker, begin), effects="repeatable", response_bytes_max=100)
+    events: list[ServerEvent] = []
+    app = worker.protect(
+        app_of(worker, begin),
+        effects="repeatable",
+        response_bytes_max=100,
+        on_event=events.append,
+    )
 
     answer = serve(app)
 
     assert answer.raised is None
     assert answer.brief == (409, ProblemKind.IN_FLIGHT, False)
     assert b"xx" not in answer.body
+    assert [event.kind for event in events] == [EventKind.CLAIMED, EventKind.LEASE_LOST]
 
 
 def test_a_second_start_response_without_an_exception_is_an_error(worker: Worker) -> None:

@@ -10,7 +10,8 @@ from typing import Final, assert_never
 
 import httpx
 
-from replayfloor.client.budget import Refund, RetryBudget, Spend
+from replayfloor.client.budget import RetryBudget
+from replayfloor.client.budget_rules import Refund, Spend
 from replayfloor.client.clock import Clock, look
 from replayfloor.client.effects import Draw, Emit, Entropy, Failure, Moment, Now, Reply, Send
 from replayfloor.client.events import Event
@@ -18,7 +19,8 @@ from replayfloor.client.fence import Fence
 from replayfloor.client.journal import Journal
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Terms
-from replayfloor.client.support import NoteSupport, RecallSupport, SupportMemory
+from replayfloor.client.support import NoteSupport, RecallSupport
+from replayfloor.client.support_memory import SupportMemory
 from replayfloor.client.wire import as_httpx, decoded, to_failure, to_reply
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint
@@ -128,7 +130,7 @@ class Call:
         self.open_response = response
         self.last_error = None
         self._last_answer = (response, raw or b"")
-        reply = to_reply(response, raw or b"")
+        reply = to_reply(response, raw or b"", self.settings.profile)
         if raw is None or not self.settings.terms.keeps_responses:
             return reply
         return replace(reply, kept=encoded_answer(response, raw))

@@ -18,7 +18,7 @@ from typing import assert_never
 
 from tenacity import DoAttempt, DoSleep
 
-from replayfloor.client.budget import COST, COST_THROTTLED, Spend
+from replayfloor.client.budget_rules import COST, COST_THROTTLED, Spend
 from replayfloor.client.classify import Action, Finding, classify
 from replayfloor.client.effects import Draw, Emit, Failure, Now, Operation, Send, Sleep
 from replayfloor.client.events import (

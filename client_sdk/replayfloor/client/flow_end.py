@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from replayfloor.client.budget import REFUND, Refund
+from replayfloor.client.budget_rules import REFUND, Refund
 from replayfloor.client.classify import Finding
 from replayfloor.client.effects import Attempted, Emit, Failure, Reply
 from replayfloor.client.events import AttemptEnded, DeadlineFence, Ending, JournalFailed

@@ -19,7 +19,8 @@ from replayfloor.client.journal import Journal, open_journal
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Terms
-from replayfloor.client.support import UNPROFILED, SupportMemory, learning_of
+from replayfloor.client.support import UNPROFILED, learning_of
+from replayfloor.client.support_memory import SupportMemory
 from replayfloor.client.wire import build_attempt, read_operation
 from replayfloor.core.effects import Flow
 

@@ -2,13 +2,11 @@
 
 A server that ignores the key executes every retry. Whether it does shows only in its answers: the
 lifetime it advertises, a replayed answer, or one of our own problems. What was seen at an origin
-is remembered by the transport, and from one operation to the next.
+is remembered by the transport, from one operation to the next (`support_memory.py`). Pure.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -25,9 +23,6 @@ LIFETIME_FIELD: Final = b"idempotency-key-lifetime"
 RETENTION_SEEN_S: Final = 300.0
 """Presumed of a server that has shown that it knows keys, and not for how long: the shortest
 window that any known provider publishes (Amazon SQS FIFO queues, five minutes)."""
-
-ORIGINS_MAX: Final = 1000
-"""Origins remembered: a client that talks to more forgets the one it has not met for longest."""
 
 _LIFETIME_DIGITS_MAX: Final = 10
 
@@ -67,30 +62,6 @@ class NoteSupport(Effect[None]):
 
     origin: str
     support: Support
-
-
-class SupportMemory:
-    """What one transport has seen, by origin. Safe for threads."""
-
-    def __init__(self) -> None:
-        self._seen: OrderedDict[str, Support] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def recall(self, effect: RecallSupport) -> Support | None:
-        """Perform RecallSupport."""
-        with self._lock:
-            return self._seen.get(effect.origin)
-
-    def note(self, effect: NoteSupport) -> None:
-        """Perform NoteSupport. An answer without a lifetime does not take back an earlier one."""
-        with self._lock:
-            before = self._seen.pop(effect.origin, Support())
-            retention_s = effect.support.retention_s
-            self._seen[effect.origin] = Support(
-                before.retention_s if retention_s is None else retention_s
-            )
-            if len(self._seen) > ORIGINS_MAX:
-                self._seen.popitem(last=False)
 
 
 def learning_of(profile: Profile | None) -> Learning:

@@ -14,7 +14,7 @@ import httpx
 
 from replayfloor.client.effects import Failure, Operation, Reply, Send
 from replayfloor.client.fence import AsyncTrace, DeadlinePassed, Fence, Trace
-from replayfloor.client.options import EXTENSION, choose_key, read_options, write_header
+from replayfloor.client.options import EXTENSION, choose_key, read_options, write_body, write_fields
 from replayfloor.client.profiles import Profile
 from replayfloor.core.fingerprint import fingerprint
 from replayfloor.core.message import Response, get_first
@@ -51,7 +51,7 @@ def read_operation(
     options = read_options(request.extensions.get(EXTENSION))
     name = profile.header.lower().encode()
     lines = [value for field, value in request.headers.raw if field.lower() == name]
-    key = choose_key(lines, options.get("key"), profile)
+    key = choose_key(lines, options.get("key"), profile, body)
     path, _, query = request.url.raw_path.partition(b"?")
     return Operation(
         method=request.method.upper(),
@@ -83,10 +83,12 @@ def build_attempt(
     Nothing is written to the caller's request: httpx copies its headers and extensions to the
     target of a redirect, and the key must not follow.
     """
-    ours = {profile.header.lower().encode(), b"content-length", b"transfer-encoding"}
+    body = write_body(body, send.key, profile)
+    written = write_fields(send.key, send.first_attempt_at_ns, profile)
+    ours = {b"content-length", b"transfer-encoding", *(name.lower() for name, _ in written)}
     headers = [pair for pair in request.headers.raw if pair[0].lower() not in ours]
     headers.append((b"Content-Length", str(len(body)).encode()))
-    headers.append((profile.header.encode(), write_header(send.key, profile)))
+    headers.extend(written)
     extensions = {name: each for name, each in request.extensions.items() if name != EXTENSION}
     given = cast("dict[str, float | None]", extensions.get("timeout") or {})
     extensions["timeout"] = {
@@ -124,11 +126,12 @@ def to_failure(error: Exception, fence: Fence, status: int | None) -> Failure:
     )
 
 
-def to_reply(response: httpx.Response, raw: bytes) -> Reply:
-    """Return what the flow has to know of an answer: of bodies, only a problem's."""
+def to_reply(response: httpx.Response, raw: bytes, profile: Profile) -> Reply:
+    """Return what the flow has to know of an answer: of bodies, a problem's, and error codes."""
     headers = tuple((name.lower(), value) for name, value in response.headers.raw)
     media_type = (get_first(headers, b"content-type") or b"").partition(b";")[0].strip().lower()
-    body = decoded(response, raw) if media_type == MEDIA_TYPE.encode() else b""
+    codes = profile.answers.reads_bodies and response.status_code >= 400 and b"json" in media_type
+    body = decoded(response, raw) if codes or media_type == MEDIA_TYPE.encode() else b""
     return Reply(Response(response.status_code, headers, body))
 
 

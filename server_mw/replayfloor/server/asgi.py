@@ -34,9 +34,6 @@ Principal = Callable[[Scope], str]
 
 log = logging.getLogger("replayfloor.server")
 
-SETTLED_POLL_S = 0.01
-"""How often the end of the last requests is looked for; only while a server is shutting down."""
-
 CLOSING = frozenset(
     {"lifespan.startup.failed", "lifespan.shutdown.complete", "lifespan.shutdown.failed"}
 )
@@ -82,6 +79,7 @@ class IdempotencyMiddleware:
         )
         self._endpoints = AsgiEndpoints(app)
         self._under_way = 0
+        self._settled: anyio.Event | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -116,6 +114,8 @@ class IdempotencyMiddleware:
             await Exchange(self.settings, self._stores, options, connection).run(self._app, call)
         finally:
             self._under_way -= 1
+            if self._settled is not None and not self._under_way:
+                self._settled.set()
 
     def _owner(self, scope: Scope) -> str | None:
         return None if self._principal is None else owner(self._principal(scope))
@@ -165,9 +165,10 @@ class IdempotencyMiddleware:
     async def _close(self) -> None:
         # A server that does not wait any longer cancels its requests and shuts down at once, while
         # they are still being settled. Without the stores they would leave their keys taken.
-        with anyio.move_on_after(CLEANUP_S):
-            while self._under_way:
-                await anyio.sleep(SETTLED_POLL_S)
+        if self._under_way:
+            self._settled = anyio.Event()
+            with anyio.move_on_after(CLEANUP_S):
+                await self._settled.wait()
         await self._stores.lock.close()
         await self._stores.receipts.close()
 

@@ -186,7 +186,7 @@ def statuses_of(name: str, statuses: Collection[int]) -> frozenset[int]:
 
 def milliseconds(name: str, seconds: float) -> int:
     """Return an option in seconds as whole milliseconds. Raises ConfigurationError."""
-    given: object = seconds
-    if not isinstance(given, int | float) or not math.isfinite(given):
+    # What comes from a settings file may be a text, against the annotation.
+    if not isinstance(cast("object", seconds), int | float) or not math.isfinite(seconds):
         raise ConfigurationError(f"{name}={seconds}: expected a number of seconds")
     return round(seconds * 1000)

@@ -104,7 +104,7 @@ class JournalEntry:
     """When the lease ends by itself, by the clock of the journal: the local wall clock, or the
     database's own if several machines share one. 0 without a lease."""
     response: bytes | None = None
-    """The answer, as `replayfloor.core.receipt` encodes it, if the transport was told to keep it."""
+    """The answer as `replayfloor.core.receipt` encodes it, if the transport was told to keep it."""
     settlement: Settlement | None = None
     note: str | None = None
     """What was noted when the operation was settled by hand."""

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from replayfloor.client.budget import Refund, RetryBudget, Spend
+from replayfloor.client.budget import RetryBudget
+from replayfloor.client.budget_rules import Refund, Spend
 from replayfloor.client.effects import Send, Sleep
 from replayfloor.client.events import Ending
 from replayfloor.client.profiles import NS_PER_S
 from replayfloor.client.progress import Verdict
-from replayfloor.client.support import NoteSupport, RecallSupport, SupportMemory
+from replayfloor.client.support import NoteSupport, RecallSupport
+from replayfloor.client.support_memory import SupportMemory
 from replayfloor.core.effects import Effect, Flow
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.journal import (

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from replayfloor.client.budget import Refund, RetryBudget, Spend
+from replayfloor.client.budget import RetryBudget
+from replayfloor.client.budget_rules import Refund, Spend
 from replayfloor.client.effects import (
     Attempted,
     Draw,
@@ -32,13 +33,8 @@ from replayfloor.client.journal import MemoryJournal
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import NS_PER_S, Profile
 from replayfloor.client.progress import Terms, Verdict
-from replayfloor.client.support import (
-    LIFETIME_FIELD,
-    Learning,
-    NoteSupport,
-    RecallSupport,
-    SupportMemory,
-)
+from replayfloor.client.support import LIFETIME_FIELD, Learning, NoteSupport, RecallSupport
+from replayfloor.client.support_memory import SupportMemory
 from replayfloor.core.effects import Effect, Flow
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint, fingerprint

@@ -52,18 +52,23 @@ class RedisCluster:
 
     def form(self) -> None:
         """Make one cluster of the nodes, which run and know nothing of each other."""
-        first, *others = self.nodes
-        for node in others:
-            ask(first.port, "CLUSTER", "MEET", LOOPBACK, node.port)
         for number, node in enumerate(self.nodes[:PRIMARIES]):
             begin, end = (SLOTS * edge // PRIMARIES for edge in (number, number + 1))
             ask(node.port, "CLUSTER", "ADDSLOTS", *range(begin, end))
-        self._until(lambda: all(len(self._known(node)) == len(self.nodes) for node in self.nodes))
+        self._until(self._have_met)
         for primary, replica in zip(self.nodes[:PRIMARIES], self.nodes[PRIMARIES:], strict=True):
             name = ask(primary.port, "CLUSTER", "MYID")
             # Refused by a node that has not heard of the primary's slots yet.
             self._until(partial(_is_ok, replica, "CLUSTER", "REPLICATE", name))
         self.wait_until_whole()
+
+    def _have_met(self) -> bool:
+        met = all(len(self._known(node)) == len(self.nodes) for node in self.nodes)
+        first, *others = self.nodes
+        for node in () if met else others:
+            # Again and again: who is slow to answer, within NODE_TIMEOUT_MS, is forgotten.
+            ask(first.port, "CLUSTER", "MEET", LOOPBACK, node.port)
+        return met
 
     def primary_of(self, key: str) -> Redis:
         """Return the node in charge of a key, as a running node sees it."""

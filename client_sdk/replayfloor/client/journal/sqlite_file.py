@@ -22,7 +22,7 @@ Row: TypeAlias = Mapping[str, Value]
 APPLICATION_ID: Final = 0x52504C46
 """Marks a file as ours ("RPLF"), so that another program's file is not taken for one."""
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 BUSY_TIMEOUT_S: Final = 5.0
 """How long a write waits for another process. A write takes one flush of the disk, some ms."""
@@ -142,11 +142,21 @@ def _is_ours(connection: sqlite3.Connection, path: str) -> bool:
     if application == APPLICATION_ID:
         raise ConfigurationError(
             f"the journal {path} has schema version {version}, this release knows "
-            f"{SCHEMA_VERSION}: use the release that wrote it, or a newer one"
+            f"{SCHEMA_VERSION}: {_advice(version)}"
         )
     if application or version or _number(connection, "select count(*) from sqlite_master"):
         raise ConfigurationError(f"{path} is a SQLite database, but not a journal of replayfloor")
     return False
+
+
+def _advice(version: int) -> str:
+    if version > SCHEMA_VERSION:
+        return "use the release that wrote it, or a newer one"
+    # No release wrote an older one, so that none is brought up to date.
+    return (
+        "reconcile what is pending in it, then move the file (with its -wal and -shm) away; "
+        "a new one is made in its place"
+    )
 
 
 def _number(connection: sqlite3.Connection, statement: str) -> int:

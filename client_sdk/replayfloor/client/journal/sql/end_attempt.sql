@@ -1,10 +1,19 @@
 -- Records what one attempt has taught: the worst outcome never decreases, done is never undone.
+-- With done the caller's lease ends; a response and a retention that are null stay as they were.
 update operations
 set attempts_ended = attempts_ended + 1,
     last_seen_at_ns = max(last_seen_at_ns, :at_ns),
+    elapsed_ns = max(elapsed_ns, :elapsed_ns),
     worst = max(worst, :outcome),
     state = case when :done then 'done' else state end,
     final_status = case when :done then :final_status else final_status end,
-    last_evidence = :evidence
+    last_evidence = :evidence,
+    response = coalesce(:response, response),
+    retention_s = coalesce(:retention_s, retention_s),
+    send_deadline_ns =
+        case when :retention_s is null then send_deadline_ns else :send_deadline_ns end,
+    lease_owner = case when :done and lease_owner = :lease_owner then x'' else lease_owner end,
+    lease_until_ns =
+        case when :done and lease_owner = :lease_owner then 0 else lease_until_ns end
 where namespace = :namespace and operation_id = :operation_id
 returning /* columns */;
