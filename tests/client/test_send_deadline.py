@@ -15,7 +15,6 @@ import pytest
 from client.clients import START_NS, FakeTime, Setup, info, named
 from client.loopback import DROP, OK, Loopback, Reply
 from replayfloor.client import (
-    MemoryJournal,
     OperationClosed,
     OutcomePending,
     OutcomeUnknown,
@@ -23,7 +22,6 @@ from replayfloor.client import (
     SQLiteJournal,
 )
 from replayfloor.client.effects import Moment
-from replayfloor.client.journal import Journal
 from replayfloor.core.journal import OperationState
 from replayfloor.core.outcome import Outcome
 
@@ -146,7 +144,6 @@ class _Payments:
     path: Path
     retention_s: float
     time: _Clocks = field(default_factory=_Clocks)
-    journal: Journal | None = None
 
     @property
     def window_s(self) -> float:
@@ -154,7 +151,7 @@ class _Payments:
 
     def pay(self) -> str:
         """Call once, in a process of its own; return how it ended."""
-        journal = self.journal or SQLiteJournal(self.path)
+        journal = SQLiteJournal(self.path)
         profile = Profile(name="provider", retention_s=self.retention_s)
         setup = Setup(profile=profile, journal=journal, time=self.time, clock=self.time.look)
         try:
@@ -162,8 +159,7 @@ class _Payments:
         except (OutcomePending, OutcomeUnknown) as error:
             return type(error).__name__
         finally:
-            if journal is not self.journal:
-                journal.close()
+            journal.close()
 
     def lose_the_first_answers(self) -> None:
         self.loopback.script(*[DROP] * 4, OK)
@@ -219,7 +215,6 @@ def test_a_wall_clock_that_is_set_back_unseen_is_found_out_by_the_boots_clock(
     payments: _Payments,
 ) -> None:
     """It shows an hour after the first attempt, and the whole retention has passed."""
-    payments.journal = MemoryJournal()
     payments.lose_the_first_answers()
     payments.to_deadline(0.0)
     payments.time.now_ns = START_NS + int(HOUR_S * 1e9)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,20 @@ import pytest
 from replayfloor.client.journal import Journal, MemoryJournal, SQLiteJournal, open_journal
 from replayfloor.client.journal.sqlite_file import SQLiteFile
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
-from replayfloor.core.journal import BeginOperation, JournalEntry, StartAttempt
+from replayfloor.core.journal import (
+    BeginOperation,
+    CloseOperation,
+    EndAttempt,
+    JournalEntry,
+    PruneOperations,
+    ReadOperation,
+    ReleaseLease,
+    RenewLease,
+    Settlement,
+    SettleOperation,
+    StartAttempt,
+)
+from replayfloor.core.outcome import Outcome
 from replayfloor.testing.client_world import SimulatedJournal
 from replayfloor.testing.journal_contract import ENTRY, LATER_NS, PLACE, JournalContract
 
@@ -44,6 +59,8 @@ PROCESSES = 4
 WRITES_EACH = 20
 PATIENCE_S = 60.0
 FORK_PATIENCE_S = 10.0
+SEQUENCES = 12
+EFFECTS_EACH = 40
 
 
 class TestMemoryJournal(JournalContract):
@@ -106,6 +123,99 @@ def test_processes_that_open_the_file_at_the_same_time_lose_nothing(path: Path) 
     assert [child.exitcode for child in children] == [0] * PROCESSES
     (entry,) = SQLiteJournal(path).pending()
     assert entry.attempts == 1 + PROCESSES * WRITES_EACH
+
+
+def _take_lease(path: str, owner: bytes, granted: str) -> None:
+    journal = SQLiteJournal(path)
+    entry = journal.start_attempt(StartAttempt(*PLACE, LATER_NS, lease_owner=owner, lease_s=30.0))
+    if entry.lease_owner == owner:
+        Path(granted).touch()
+    os._exit(0)
+
+
+def test_of_several_processes_one_gets_the_lease(path: Path, tmp_path: Path) -> None:
+    journal = SQLiteJournal(path)
+    journal.begin(BeginOperation(ENTRY))
+    context = multiprocessing.get_context("spawn")
+    children = [
+        context.Process(
+            target=_take_lease,
+            args=(str(path), bytes([n + 1]) * 16, str(tmp_path / f"granted-{n}")),
+        )
+        for n in range(PROCESSES)
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(PATIENCE_S)
+
+    assert [child.exitcode for child in children] == [0] * PROCESSES
+    assert len(list(tmp_path.glob("granted-*"))) == 1
+    (entry,) = journal.pending()
+    assert entry.attempts == 2
+    journal.close()
+
+
+def _perform_any(journal: Journal, chance: random.Random) -> object:
+    """Perform an effect that chance decides; equal chances decide the same for every journal."""
+    place = ("provider", chance.choice(("invoice-1", "invoice-2")))
+    at_ns, elapsed_ns = chance.randrange(20), chance.randrange(20)
+    owner, lease_s = chance.choice((b"", b"\x00" * 16, b"\xff" * 16)), chance.choice((0.0, 5e-9))
+    entry = replace(
+        ENTRY,
+        namespace=place[0],
+        operation_id=place[1],
+        key=chance.choice(("key-1", "key-2")),
+        first_attempt_at_ns=at_ns,
+        last_attempt_at_ns=at_ns,
+        last_seen_at_ns=at_ns,
+        send_deadline_ns=at_ns + 3,
+        lease_owner=owner if lease_s else b"",
+    )
+    ended = EndAttempt(
+        *place,
+        at_ns,
+        chance.choice(list(Outcome)),
+        f"evidence {at_ns}",
+        done=chance.random() < 0.2,
+        final_status=chance.choice((None, 201)),
+        elapsed_ns=elapsed_ns,
+        lease_owner=owner,
+        response=chance.choice((None, b"", b"answer")),
+        retention_s=chance.choice((None, 0.0, 2.5)),
+        send_deadline_ns=elapsed_ns,
+    )
+    settlement = chance.choice(list(Settlement))
+    performs: list[Callable[[], object]] = [
+        lambda: journal.begin(BeginOperation(entry, lease_s)),
+        lambda: journal.start_attempt(StartAttempt(*place, at_ns, elapsed_ns, owner, lease_s)),
+        lambda: journal.start_attempt(StartAttempt(*place, at_ns, elapsed_ns, owner, lease_s)),
+        lambda: journal.end_attempt(ended),
+        lambda: journal.renew_lease(RenewLease(*place, at_ns, owner, lease_s)),
+        lambda: journal.release_lease(ReleaseLease(*place, owner)),
+        lambda: journal.close_operation(CloseOperation(*place, at_ns, elapsed_ns)),
+        lambda: journal.settle(SettleOperation(*place, at_ns, settlement, f"note {at_ns}")),
+        lambda: journal.prune(PruneOperations(None, at_ns)),
+        lambda: journal.read(ReadOperation(*place)),
+    ]
+    weights = [4, 4, 4, 4, 3, 2, 1, 1, 1, 1]
+    (perform,) = chance.choices(performs, weights)
+    try:
+        return perform()
+    except StoreUnavailable as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(SEQUENCES))
+def test_after_any_sequence_of_effects_the_file_says_what_the_rules_say(
+    seed: int, path: Path
+) -> None:
+    file, reference = SQLiteJournal(path), MemoryJournal()
+    ours, theirs = random.Random(seed), random.Random(seed)
+
+    with closing(file):
+        for _ in range(EFFECTS_EACH):
+            assert _perform_any(file, ours) == _perform_any(reference, theirs)
 
 
 def test_a_file_that_another_process_is_just_opening_is_waited_for(path: Path) -> None:
@@ -179,16 +289,22 @@ def test_another_programs_database_is_refused_and_left_as_it_is(path: Path) -> N
     assert path.read_bytes() == before
 
 
-def test_a_journal_of_a_newer_release_is_refused(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "advice"), [(1, "move the file .* away"), (3, "use the release that wrote it")]
+)
+def test_a_journal_of_another_schema_is_refused_and_left_as_it_is(
+    version: int, advice: str, path: Path
+) -> None:
     journal = SQLiteJournal(path)
     journal.begin(BeginOperation(ENTRY))
     journal.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("pragma user_version = 3")
-    connection.close()
+        connection.execute(f"pragma user_version = {version}")
+    before = path.read_bytes()
 
-    with pytest.raises(ConfigurationError, match="schema version 3"):
+    with pytest.raises(ConfigurationError, match=f"schema version {version}, .*{advice}"):
         SQLiteJournal(path).pending()
+    assert path.read_bytes() == before
 
 
 def test_a_file_that_is_no_database_makes_the_journal_unavailable(path: Path) -> None:

@@ -8,7 +8,7 @@ Only what has configured Django before may import it: it has a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Unpack, cast
 
@@ -22,7 +22,7 @@ from replayfloor.server.options import MiddlewareOptions
 from replayfloor.server.stores import Receipts
 from replayfloor.server.wsgi import WSGIIdempotencyMiddleware
 from server.backends import Ledger
-from server.wsgi_server import WSGIApp, validated
+from server.wsgi_server import Environ, StartResponse, WSGIApp, validated
 
 Handler = Callable[[HttpRequest], HttpResponse | None]
 
@@ -62,13 +62,13 @@ class Site:
         """Return a worker with this view; without an answer of its own it answers 201."""
         inner = cast("WSGIApp", WSGIHandler())
 
-        def call(environ: dict[str, object], start_response: Callable[..., object]) -> object:
+        def call(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
             environ["test.handler"] = handler
-            return inner(environ, start_response)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            return inner(environ, start_response)
 
         options.setdefault("effects", "atomic")
         made = WSGIIdempotencyMiddleware(
-            cast("WSGIApp", call),
+            call,
             receipts=DjangoReceipts(receipts=receipts),
             principal=None,
             **options,

@@ -136,7 +136,7 @@ class Site:
 
 @asynccontextmanager
 async def site_on(
-    name: str, ledger: Ledger, url: str | None = None, **options: object
+    name: str, ledger: Ledger, url: str | None = None, /, **options: object
 ) -> AsyncGenerator[Site]:
     """Make an application with an engine of one of the kinds; `url` is another way to its ledger's
     database, which the receipts do not take."""

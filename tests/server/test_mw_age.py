@@ -59,6 +59,16 @@ async def test_a_first_attempt_longer_ago_than_the_retention_is_refused(backend:
     assert (await send(app, first_sent(0))).brief == REPLAY
 
 
+@pytest.mark.parametrize(("key_s", "sent_s"), [(0, RETENTION_S + 2), (RETENTION_S + 2, 0)])
+async def test_of_two_times_the_older_counts(sqlite: Backend, key_s: int, sent_s: int) -> None:
+    """A key may be minted long before it is sent, or anew by a sender that has the operation."""
+    app = sqlite.protect(LedgerApp(sqlite), retention=RETENTION_S)
+
+    answer = await send(app, first_sent(sent_s).but(key=minted(key_s)))
+
+    assert (answer.brief, sqlite.ledger.rows()) == (EXPIRED, [])
+
+
 @pytest.mark.parametrize("key", [0, RETENTION_S - 60, -SKEW_S / 2, UUID4, b'"any"'])
 async def test_a_key_that_is_not_known_to_be_too_old_is_executed_and_replayed(
     sqlite: Backend, key: bytes | float

@@ -31,6 +31,7 @@ PAID: tuple[int, Sequence[tuple[str, str]], bytes] = (
     [("content-type", "text/plain"), ("location", "/payments/1")],
     b"paid",
 )
+K = EventKind
 Ending = Callable[[Own], Awaitable[None]]
 both_effects = pytest.mark.parametrize("effects", ["external", "repeatable"])
 
@@ -81,7 +82,7 @@ async def test_one_commit_holds_the_handlers_writes_and_the_receipt(
 
     assert (first.brief, first.body) == (FRESH, b"paid")
     assert (again.brief, again.body, again.first(b"location")) == (REPLAY, b"paid", b"/payments/1")
-    assert [event.kind for event in events][:2] == [EventKind.CLAIMED, EventKind.FINISHED]
+    assert [event.kind for event in events][:2] == [K.CLAIMED, K.FINISHED]
     assert backend.ledger.rows() == ["own"]
 
 
@@ -103,11 +104,14 @@ async def test_a_worker_that_dies_after_that_commit_leaves_an_answer_and_no_orph
 async def test_an_exception_after_the_commit_does_not_replace_the_receipt(
     backend: Backend,
 ) -> None:
-    app = backend.protect(OwnApp(backend, after=raising(LookupError("afterwards"))))
+    events: list[ServerEvent] = []
+    inner = OwnApp(backend, after=raising(LookupError("afterwards")))
+    app = backend.protect(inner, on_event=events.append)
 
     first, again = [await send(app) for _ in range(2)]
 
     assert str(first.raised) == "afterwards"
+    assert [event.kind for event in events] == [K.CLAIMED, K.FINISHED, K.REPLAYED]
     assert (again.brief, again.body) == (REPLAY, b"paid")
     assert backend.ledger.rows() == ["own"]
 

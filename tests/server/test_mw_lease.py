@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from anyio import to_thread
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from replayfloor.core.errors import StoreUnavailable
@@ -16,7 +17,7 @@ from server.wire import Answer, Request, send
 
 pytestmark = pytest.mark.anyio
 
-LEASE_S = 0.25
+LEASE_S = 0.3
 TEN_LEASES_S = 10 * LEASE_S
 FRESH, REPLAY = (201, None, False), (201, None, True)
 IN_FLIGHT = (409, ProblemKind.IN_FLIGHT, False)
@@ -156,3 +157,26 @@ async def test_a_handler_is_told_that_its_claim_is_lost_before_it_commits(
     assert late[0].brief == IN_FLIGHT
     assert EventKind.LEASE_LOST in [each.kind for each in events]
     assert backend.ledger.rows() == ["atomic"]
+
+
+async def test_a_handler_is_told_with_the_next_renewal_that_its_claim_is_another_s(
+    backend: Backend,
+) -> None:
+    """It could go on until its lease has run out, and have effects that nobody wants any more."""
+    lease_s = 4 * LEASE_S
+    told_after_s: list[float] = []
+
+    class Asking(LedgerApp):
+        async def write(self, scope: Scope) -> None:
+            begun = anyio.current_time()
+            table = "replayfloor.claims" if backend.is_postgres else "replayfloor_claims"
+            await to_thread.run_sync(backend.ledger.run, f"delete from {table}")
+            for _ in range(round(lease_s / 0.01)):
+                if claim_of(scope).lost:
+                    break
+                await anyio.sleep(0.01)
+            told_after_s.append(anyio.current_time() - begun)
+
+    await send(backend.protect(Asking(backend), lease_s=lease_s))
+
+    assert told_after_s[0] < 0.9 * lease_s

@@ -12,57 +12,40 @@ beside the contract.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from replayfloor.client.journal import Journal
-from replayfloor.core.errors import StoreUnavailable
-from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.journal import (
     EVIDENCE_LENGTH_MAX,
     BeginOperation,
     CloseOperation,
-    EndAttempt,
-    JournalEntry,
     OperationState,
+    PruneOperations,
+    ReadOperation,
     ReadPending,
+    ReleaseLease,
+    RenewLease,
     StartAttempt,
 )
 from replayfloor.core.outcome import Outcome
-
-THREADS = 8
-"""Simultaneous callers: enough to meet in the middle of a write."""
-
-ENTRY = JournalEntry(
-    namespace="provider/live",
-    operation_id="invoice-1",
-    key="key-1",
-    method="POST",
-    origin="https://api.example",
-    path="/charges",
-    fingerprint=Fingerprint(bytes(range(16))),
-    first_attempt_at_ns=1_800_000_000_000_000_001,
-    retention_s=86_400.5,
-    send_deadline_ns=1_800_086_340_000_000_003,
-    last_attempt_at_ns=1_800_000_000_000_000_001,
-    last_seen_at_ns=1_800_000_000_000_000_001,
+from replayfloor.testing.journal_lease_contract import JournalLeaseContract
+from replayfloor.testing.journal_subject import (
+    EARLIER_NS,
+    ENTRY,
+    LATER_NS,
+    ONE,
+    PLACE,
+    THREADS,
+    ended,
+    refuses,
 )
-"""An operation whose numbers do not survive a detour through a float."""
+from replayfloor.testing.journal_upkeep_contract import SETTLE, JournalUpkeepContract
 
-PLACE = (ENTRY.namespace, ENTRY.operation_id)
-LATER_NS = ENTRY.first_attempt_at_ns + 1_000_000_001
-EARLIER_NS = ENTRY.first_attempt_at_ns - 1
+__all__ = ["ENTRY", "LATER_NS", "PLACE", "JournalContract"]
 
 
-def ended(
-    outcome: Outcome, *, done: bool = False, status: int | None = None, evidence: str = "seen"
-) -> EndAttempt:
-    """Return the effect for an attempt of ENTRY that ended LATER_NS."""
-    return EndAttempt(*PLACE, LATER_NS, outcome, evidence, done=done, final_status=status)
-
-
-class JournalContract:
+class JournalContract(JournalLeaseContract, JournalUpkeepContract):
     """What every journal keeps."""
 
     # -- BeginOperation
@@ -228,24 +211,21 @@ class JournalContract:
     # -- failures
 
     def test_an_operation_that_is_not_there_is_refused(self, journal: Journal) -> None:
-        assert _refuses(lambda: journal.start_attempt(StartAttempt(*PLACE, LATER_NS)))
-        assert _refuses(lambda: journal.end_attempt(ended(Outcome.UNKNOWN)))
-        assert _refuses(lambda: journal.close_operation(CloseOperation(*PLACE, LATER_NS)))
+        assert refuses(lambda: journal.start_attempt(StartAttempt(*PLACE, LATER_NS)))
+        assert refuses(lambda: journal.end_attempt(ended(Outcome.UNKNOWN)))
+        assert refuses(lambda: journal.close_operation(CloseOperation(*PLACE, LATER_NS)))
 
     def test_a_closed_journal_refuses_everything(self, journal: Journal) -> None:
         journal.begin(BeginOperation(ENTRY))
         journal.close()
 
-        assert _refuses(lambda: journal.begin(BeginOperation(ENTRY)))
-        assert _refuses(lambda: journal.start_attempt(StartAttempt(*PLACE, LATER_NS)))
-        assert _refuses(lambda: journal.end_attempt(ended(Outcome.UNKNOWN)))
-        assert _refuses(lambda: journal.close_operation(CloseOperation(*PLACE, LATER_NS)))
-        assert _refuses(journal.pending)
-
-
-def _refuses(perform: Callable[[], object]) -> bool:
-    try:
-        perform()
-    except StoreUnavailable:
-        return True
-    return False
+        assert refuses(lambda: journal.begin(BeginOperation(ENTRY)))
+        assert refuses(lambda: journal.start_attempt(StartAttempt(*PLACE, LATER_NS)))
+        assert refuses(lambda: journal.end_attempt(ended(Outcome.UNKNOWN)))
+        assert refuses(lambda: journal.close_operation(CloseOperation(*PLACE, LATER_NS)))
+        assert refuses(lambda: journal.renew_lease(RenewLease(*PLACE, LATER_NS, ONE, 1.0)))
+        assert refuses(lambda: journal.release_lease(ReleaseLease(*PLACE, ONE)))
+        assert refuses(lambda: journal.settle(SETTLE))
+        assert refuses(lambda: journal.read(ReadOperation(*PLACE)))
+        assert refuses(lambda: journal.prune(PruneOperations(None, LATER_NS)))
+        assert refuses(journal.pending)
