@@ -14,7 +14,7 @@ import pytest
 from replayfloor.core.claims import Renew
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.problem import ProblemKind
-from replayfloor.server import ActiveClaim, ServerEvent
+from replayfloor.server import ActiveClaim, EventKind, ServerEvent
 from replayfloor.server.keeper import Alarm, LeaseKeeper
 from replayfloor.server.stores.sqlite import SQLiteReceipts
 from server.wire import Answer
@@ -101,9 +101,11 @@ def test_the_thread_ends_with_a_handler_that_fails(worker: Worker, ends: str) ->
             raise LookupError
         return worker.answering(status="429 Too Many Requests")(request, start_response)
 
-    serve(worker.protect(app, lease_s=LEASE_S))
+    events: list[ServerEvent] = []
+    serve(worker.protect(app, lease_s=LEASE_S, on_event=events.append))
 
     assert become(lambda: ours() == [])
+    assert EventKind.LEASE_LOST not in [event.kind for event in events]
 
 
 def test_handlers_at_once_are_each_renewed(worker: Worker) -> None:
@@ -188,7 +190,7 @@ def test_a_renewal_that_hangs_delays_neither_the_answer_nor_other_requests(
     assert took_s < PATIENCE_S / 2
     assert become(lambda: ours() == [])
     receipts.close()
-    assert "lease-lost" not in [event.kind for event in events]
+    assert EventKind.LEASE_LOST not in [event.kind for event in events]
 
 
 # -- the alarm ----------------------------------------------------------------------------------
