@@ -61,7 +61,6 @@ def open_receipts(url: str) -> Receipts:
             raise ConfigurationError(POSTGRES_MISSING) from error
         return PostgresReceipts(url)
     from replayfloor.server.stores.sqlite import SQLiteReceipts
-
     from replayfloor.server.stores.sqlite_work import path_of
 
     return SQLiteReceipts(path_of(url))
