@@ -36,7 +36,8 @@ provider = httpx.Client(
     transport=IdempotentTransport(
         profile=Profile(name="provider", retention_s=PROVIDER_RETENTION_S),
         journal=os.environ.get("JOURNAL", "sqlite:///shop-outbound.db"),
-        retry=RetryPolicy(budget_s=RETRY_BUDGET_S),
+        # A worker that died alone may send for as long as its claim of the order stands.
+        retry=RetryPolicy(budget_s=RETRY_BUDGET_S, lease_s=LEASE_S),
     ),
 )
 app = Flask(__name__)

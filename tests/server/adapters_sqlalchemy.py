@@ -32,6 +32,9 @@ from server.wsgi_server import Environ, StartResponse, ValidatingServer, validat
 
 BLOCKING = ["psycopg-blocking", "sqlite"]
 ASYNCHRONOUS = ["psycopg", "asyncpg"]
+ON_POSTGRES = ["psycopg-blocking", *ASYNCHRONOUS]
+
+POOL_OF_ONE = {"pool_size": 1, "max_overflow": 0}
 
 OnConnection = Callable[[Connection], int | None]
 OnSession = Callable[[Session], int | None]

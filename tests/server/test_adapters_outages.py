@@ -1,14 +1,20 @@
-"""SQLAlchemy on a Postgres that goes away: nothing is written twice, or without a receipt, and no
-connection is lost to the pool or comes back to it in the middle of a transaction."""
+"""SQLAlchemy on a Postgres that goes away: nothing is written twice, or without a receipt."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import cast
 
 import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from replayfloor.core.claims import Finish
+from replayfloor.core.errors import StoreUnavailable
+from replayfloor.server.adapters.sqlalchemy_async import AsyncSQLAlchemyReceipts
+from replayfloor.testing.contract import claim, new_fence, new_id, receipt
 from server.adapters_common import (
     FAILS_AT_COMMIT,
     FRESH,
@@ -18,7 +24,8 @@ from server.adapters_common import (
     UNAVAILABLE,
 )
 from server.adapters_sqlalchemy import (
-    ASYNCHRONOUS,
+    ON_POSTGRES,
+    POOL_OF_ONE,
     Site,
     check_given_back,
     check_recovered,
@@ -32,11 +39,8 @@ from support.tcp_proxy import TcpProxy, tcp_proxy
 
 pytestmark = pytest.mark.anyio
 
-POOL_OF_ONE = {"pool_size": 1, "max_overflow": 0}
-KINDS = ["psycopg-blocking", *ASYNCHRONOUS]
 
-
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=ON_POSTGRES)
 async def site(request: pytest.FixtureRequest, emptied_url: str) -> AsyncIterator[Site]:
     """An application with one connection for handlers: one that is lost is missed at once."""
     options = {**POOL_OF_ONE, "pool_timeout": 10.0}
@@ -51,7 +55,7 @@ def proxy(postgres_server: Postgres) -> Iterator[TcpProxy]:
         yield made
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=ON_POSTGRES)
 async def behind(
     request: pytest.FixtureRequest, emptied_url: str, proxy: TcpProxy, postgres_server: Postgres
 ) -> AsyncIterator[Site]:
@@ -166,7 +170,7 @@ async def test_a_finish_whose_answer_was_lost_is_undone(behind: Site, proxy: Tcp
     await check_recovered(behind)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ON_POSTGRES)
 async def test_a_conflict_of_transactions_at_the_finish_may_be_tried_again(
     emptied_url: str, name: str
 ) -> None:
@@ -180,6 +184,28 @@ async def test_a_conflict_of_transactions_at_the_finish_may_be_tried_again(
 
         assert (await send(site.on_connection(body))).brief == UNAVAILABLE
         assert site.ledger.rows() == []
+
+
+@pytest.mark.parametrize("lost", ["before", "during"])
+async def test_whether_a_commit_was_sent_is_told(site: Site, lost: str) -> None:
+    """Once it was, nobody can tell what became of it; before that, nothing did."""
+    body = statements(*LOSES_ITS_CONNECTION_AT_COMMIT) if lost == "during" else partial(kill, site)
+    taken = claim(new_id(), new_fence())
+    finish = Finish(taken.id, taken.fence, receipt())
+    if isinstance(site.receipts, AsyncSQLAlchemyReceipts):
+        await site.receipts.claim(taken)
+        transaction = await site.receipts.begin()
+        await cast("AsyncConnection", transaction.connection).run_sync(body)
+        with pytest.raises(StoreUnavailable) as raised:
+            await transaction.commit(finish)
+    else:
+        site.receipts.claim(taken)
+        blocking = site.receipts.begin()
+        body(cast("Connection", blocking.connection))
+        with pytest.raises(StoreUnavailable) as raised:
+            blocking.commit(finish)
+
+    assert raised.value.performed is (None if lost == "during" else False)
 
 
 # -- connecting -----------------------------------------------------------------------------------
@@ -201,6 +227,6 @@ async def test_an_engine_that_may_not_connect_is_a_store_that_is_unavailable(
 ) -> None:
     """The server's own refusal, which asyncpg reports before SQLAlchemy is there to translate."""
     nobody = emptied_url.replace("postgres@", "nobody@")
-    for name in KINDS:
+    for name in ON_POSTGRES:
         async with site_on(name, Ledger(emptied_url), nobody) as site:
             assert (await send(site.on_connection(write))).brief == UNAVAILABLE

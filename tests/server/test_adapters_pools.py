@@ -24,6 +24,8 @@ from server.adapters_common import (
 )
 from server.adapters_sqlalchemy import (
     ASYNCHRONOUS,
+    ON_POSTGRES,
+    POOL_OF_ONE,
     Site,
     check_given_back,
     check_recovered,
@@ -39,11 +41,8 @@ from support.tcp_proxy import TcpProxy, tcp_proxy
 
 pytestmark = pytest.mark.anyio
 
-POOL_OF_ONE = {"pool_size": 1, "max_overflow": 0}
-KINDS = ["psycopg-blocking", *ASYNCHRONOUS]
 
-
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=ON_POSTGRES)
 async def site(request: pytest.FixtureRequest, emptied_url: str) -> AsyncIterator[Site]:
     """An application with one connection for handlers: one that is lost is missed at once."""
     options = {**POOL_OF_ONE, "pool_timeout": 10.0}
@@ -78,7 +77,7 @@ class Held:
         return site.protect(blocking, asynchronous)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ON_POSTGRES)
 async def test_a_handler_that_gets_no_connection_is_told_to_come_back(
     emptied_url: str, name: str
 ) -> None:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.problem import ProblemKind
 from replayfloor.server.stores import open_async_receipts
+from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from server.apps import LedgerApp
 from server.backends import Backend, no_connection_is_left, sqlite_url
 from server.doubles import watched_lock, watched_receipts
@@ -152,9 +153,11 @@ async def test_a_store_that_cannot_be_reached_at_the_start_refuses_requests_and_
 ) -> None:
     away = tmp_path / "away"
     # Nobody listens on port 1; the folder of the file does not exist yet.
-    url = "postgresql://u@127.0.0.1:1/d" if asgi.is_postgres else sqlite_url(away / "r.db")
+    receipts: object = sqlite_url(away / "r.db")
+    if asgi.is_postgres:
+        receipts = AsyncPostgresReceipts("postgresql://u@127.0.0.1:1/d", operation_s=0.3)
     life = Life(LedgerApp(asgi))
-    app = asgi.protect(life, receipts=url)
+    app = asgi.protect(life, receipts=receipts)
     answers: list[object] = []
 
     async def ask() -> None:

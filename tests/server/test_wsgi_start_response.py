@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
+from replayfloor.core.claims import Finish
 from replayfloor.core.errors import UsageError
 from replayfloor.core.problem import ProblemKind
 from replayfloor.server import EventKind, ServerEvent
+from replayfloor.server.stores.sqlite import SQLiteReceipts
 from server.wsgi_client import CREATED, Server, Worker, environ, serve
 from server.wsgi_server import Environ, StartResponse, WSGIApp
 
@@ -89,6 +92,30 @@ def test_what_is_pushed_by_an_execution_that_lost_its_claim_is_not_sent(worker: 
     assert answer.brief == (409, ProblemKind.IN_FLIGHT, False)
     assert b"xx" not in answer.body
     assert [event.kind for event in events] == [EventKind.CLAIMED, EventKind.LEASE_LOST]
+
+
+def test_an_application_that_swallows_a_failure_to_settle_is_not_answered_for(
+    worker: Worker,
+) -> None:
+    class Defective(SQLiteReceipts):
+        def finish(self, finish: Finish) -> bool:
+            raise LookupError("a defect")
+
+    def begin(start_response: StartResponse) -> Iterable[bytes]:
+        write = start_response("201 Created", list(CREATED))
+        with contextlib.suppress(LookupError):
+            write(b"x" * 200)
+        return [b"all is well"]
+
+    receipts = Defective(worker.folder / "receipts.db")
+    app = worker.protect(app_of(worker, begin), receipts=receipts, response_bytes_max=100)
+
+    answer = serve(app)
+    receipts.close()
+
+    assert (answer.status, answer.body) == (500, b"")
+    assert isinstance(answer.raised, UsageError)
+    assert worker.rows == 1
 
 
 def test_a_second_start_response_without_an_exception_is_an_error(worker: Worker) -> None:

@@ -13,29 +13,21 @@ _PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}
 """Phrases of RFC 9110 (15.5.14, 15.5.21) that Python before 3.13 spells as older texts did."""
 
 
-class _Closing:
-    """Calls a function when the server closes the body, once."""
+class StreamedBody:
+    """A body that is produced while it is sent; what it stands for is closed once."""
 
-    def __init__(self, close: Callable[[], None]) -> None:
-        self._close = close
+    def __init__(self, chunks: Iterable[bytes], close: Callable[[], None]) -> None:
+        """Stand for what `close` closes."""
+        self._chunks, self._close = chunks, close
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Return the chunks."""
+        return iter(self._chunks)
 
     def close(self) -> None:
         """Close what the body stands for (PEP 3333)."""
         close, self._close = self._close, _nothing
         close()
-
-
-class StreamedBody(_Closing):
-    """A body that is produced while it is sent."""
-
-    def __init__(self, chunks: Iterable[bytes], close: Callable[[], None]) -> None:
-        """Stand for what `close` closes."""
-        super().__init__(close)
-        self._chunks = chunks
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Return the chunks."""
-        return iter(self._chunks)
 
 
 class WholeBody(StreamedBody):
