@@ -36,8 +36,8 @@ provider = httpx.Client(
     transport=IdempotentTransport(
         profile=Profile(name="provider", retention_s=PROVIDER_RETENTION_S),
         journal=os.environ.get("JOURNAL", "sqlite:///shop-outbound.db"),
-        # A worker that died alone may send for as long as its claim of the order stands.
-        retry=RetryPolicy(budget_s=RETRY_BUDGET_S, lease_s=LEASE_S),
+        # A worker that died keeps the charge to itself for no longer than the order.
+        retry=RetryPolicy(budget_s=RETRY_BUDGET_S, lease_s=30.0),
     ),
 )
 app = Flask(__name__)

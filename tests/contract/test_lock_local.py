@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -137,3 +139,23 @@ async def test_both_sides_of_one_process_can_share_a_lock() -> None:
 def test_local_is_an_option_on_both_sides() -> None:
     assert isinstance(open_lock("local"), LocalLock)
     assert isinstance(open_async_lock("local"), AsyncLocalLock)
+
+
+# That a process with threads is forked is what this is about (Python 3.12 and later warn of it).
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_that_is_forked_while_the_lock_is_taken_is_not_stuck() -> None:
+    lock = LocalLock()
+    id_ = new_id()
+    lock.acquire(Acquire(id_, REQUEST, new_fence(), LONG_MS))
+    with lock._one_at_a_time:
+        child = os.fork()
+        if child == 0:
+            again = lock.acquire(Acquire(id_, REQUEST, new_fence(), LONG_MS))
+            os._exit(0 if again == Acquired() else 1)
+    deadline = time.monotonic() + 10
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.01)
+
+    assert os.waitstatus_to_exitcode(ended[1]) == 0

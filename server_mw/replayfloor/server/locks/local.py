@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakSet
 
 from replayfloor.core.claims import Acquire, Acquired, Extend, Fence, Held, LockAnswer, Release
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
@@ -35,10 +37,21 @@ class LocalLock:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Hold nothing."""
         self._clock = clock
+        self._begin_anew()
+        _EVERY.add(self)
+
+    def _begin_anew(self) -> None:
         # In the order in which they were last looked at: the first has waited longest.
         self._held: OrderedDict[ReceiptId, _Held] = OrderedDict()
         # Held for some lookups in a dictionary, so an event loop does not notice it either.
         self._one_at_a_time = threading.Lock()
+
+    @staticmethod
+    def begin_anew_after_a_fork() -> None:
+        """Forget what the parent holds: it was copied, and so may a taken lock have been, whose
+        thread stays behind in the parent."""
+        for lock in _EVERY:
+            lock._begin_anew()
 
     @property
     def entries(self) -> int:
@@ -90,6 +103,10 @@ class LocalLock:
             id_, held = self._held.popitem(last=False)
             if held.until_s > now_s:
                 self._held[id_] = held
+
+
+_EVERY: WeakSet[LocalLock] = WeakSet()
+os.register_at_fork(after_in_child=LocalLock.begin_anew_after_a_fork)
 
 
 class AsyncLocalLock:
