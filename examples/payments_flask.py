@@ -6,8 +6,8 @@
 The charge happens elsewhere, so it cannot be rolled back. It can be repeated, though: the key that
 is sent to the provider is derived from the key of the order, and is the same however often this
 handler runs. So its route is "repeatable": when a worker dies, the next retry runs it again, and
-the provider answers what it has charged already. Any provider with an Idempotency-Key will do,
-such as the API in payments_fastapi.py.
+the provider answers what it has charged already. So it does after an exception, since the key is
+then released. Any provider with an Idempotency-Key will do, such as the API in payments_fastapi.py.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ provider = httpx.Client(
         profile=Profile(name="provider", retention_s=PROVIDER_RETENTION_S),
         journal=os.environ.get("JOURNAL", "sqlite:///shop-outbound.db"),
         # A worker that died keeps the charge to itself for no longer than the order.
-        retry=RetryPolicy(budget_s=RETRY_BUDGET_S, lease_s=30.0),
+        retry=RetryPolicy(budget_s=RETRY_BUDGET_S, lease_s=LEASE_S),
     ),
 )
 app = Flask(__name__)
 
 
 @app.post("/orders")
-@idempotent(required=True, effects="repeatable")
+@idempotent(required=True, effects="repeatable", ambiguous="release")
 def order() -> ResponseReturnValue:
     """Charge an order at the provider, once, however often this runs."""
     claim: ActiveClaim = request.environ["replayfloor.claim"]

@@ -259,7 +259,7 @@ def test_payments_flask_charges_once_if_it_is_killed_before_it_knows(
 
         answer = until_settled(server.url, payment("p4"), "p4")
 
-    assert answer.status_code == 201, (answer.text, [f.read_text() for f in tmp_path.glob("*.log")])
+    assert answer.status_code == 201
     assert "Idempotent-Replayed" not in answer.headers
     assert len(relay.keys) == 2
     assert len(set(relay.keys)) == 1

