@@ -237,3 +237,13 @@ def test_a_pool_without_connections_is_refused(
         kind("postgresql://u@h/d", pool_connections=0)
     with pytest.raises(ConfigurationError, match="pool"):
         kind("postgresql://u@h/d", handler_connections=0)
+
+
+def test_an_asynchronous_store_is_refused_where_calls_block(tmp_path: Path) -> None:
+    store = AsyncSQLiteReceipts(tmp_path / "receipts.db")
+    with pytest.raises(ConfigurationError, match="AsyncSQLiteReceipts is asynchronous"):
+        WSGIIdempotencyMiddleware(
+            lambda _environ, _start: [],
+            receipts=cast("SQLiteReceipts", store),
+            principal=None,
+        )

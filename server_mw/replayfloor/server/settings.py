@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -176,12 +177,24 @@ _LINK = re.compile(r"[!#-;=?-~]+")
 """What a URL may hold where it stands between angle brackets and quotes, in a header."""
 
 
-def instance(name: str, option: T | str, method: str, open_: Callable[[str], T]) -> T:
-    """Return the store of an option: a URL, or an instance. Raises ConfigurationError."""
+def instance(
+    name: str, option: T | str, method: str, open_: Callable[[str], T], *, blocks: bool = False
+) -> T:
+    """Return the store of an option: a URL, or an instance. Raises ConfigurationError.
+
+    Where calls have to be blocking ones (`blocks`), an asynchronous instance is refused: what it
+    returns would be taken for an answer.
+    """
     if isinstance(option, str):
         return open_(option)
-    if not callable(getattr(option, method, None)):
+    operation: object = getattr(option, method, None)
+    if not callable(operation):
         raise ConfigurationError(f"{name}: expected a URL or an instance, got {type(option)}")
+    if blocks and inspect.iscoroutinefunction(operation):
+        raise ConfigurationError(
+            f"{name}: {type(option).__name__} is asynchronous; a WSGI application needs the "
+            "blocking one, whose name has no Async"
+        )
     return option
 
 

@@ -66,8 +66,8 @@ class WSGIIdempotencyMiddleware:
         self._principal = principal
         self.settings = build(options)
         self._stores: Stores = AnyStores(
-            instance("receipts", receipts, "claim", open_receipts),
-            instance("lock", lock, "acquire", open_lock),
+            instance("receipts", receipts, "claim", open_receipts, blocks=True),
+            instance("lock", lock, "acquire", open_lock, blocks=True),
         )
         self._endpoints = WsgiEndpoints(app)
         self._alarm = Alarm()
