@@ -16,6 +16,14 @@ from support.services.postgres_versions import find_versions, start_version
 _numbers = itertools.count(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads a key or a password file of the user, nor leaves a socket in their home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Run `@pytest.mark.anyio` tests on asyncio: psycopg and redis know no other."""

@@ -14,6 +14,7 @@ Nothing is connected here, and no message repeats what it was given: it may hold
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar, cast
@@ -83,13 +84,16 @@ class Cluster:
     tls: bool
 
 
+_AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.DOTALL)
+"""RFC 3986, 3: the scheme, the authority, and what follows it."""
+
 Target = OneServer | Sentinels | Cluster
 
 
 def parse(url: str) -> Target:
     """Return what a URL means. Raises ConfigurationError if it is not one of the forms above."""
     try:
-        parts = urlsplit(url)
+        parts = _split(url)
         scheme, _plus, kind = parts.scheme.partition("+")
         if parts.scheme not in SCHEMES:
             _refuse("the scheme is not one of " + ", ".join(SCHEMES))
@@ -105,6 +109,19 @@ def parse(url: str) -> Target:
     except ValueError:
         # Without the cause: it may repeat the text.
         _refuse("it cannot be parsed")
+
+
+def _split(url: str) -> SplitResult:
+    """Split a URL that may name several hosts.
+
+    Newer Pythons take those for one bad host if a later one is in brackets, so the authority is
+    kept from them; each host is looked at by itself later.
+    """
+    found = _AUTHORITY.match(url)
+    if found is None:
+        return urlsplit(url)
+    scheme, authority, rest = found.groups()
+    return urlsplit(f"{scheme}://{rest}")._replace(netloc=authority)
 
 
 def configured(make: Callable[[], T]) -> T:
