@@ -33,7 +33,7 @@ from server.doubles import unavailable, watched_receipts
 from server.wire import Answer, Request, send
 
 LEASE_S = 0.15
-GIVEN_BACK_S = 0.01
+GIVEN_BACK_S = 0.1
 """An orphan that was given back has a lease of a millisecond left."""
 
 UNKNOWN = (409, ProblemKind.OUTCOME_UNKNOWN, False)
