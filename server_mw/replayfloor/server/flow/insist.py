@@ -6,9 +6,10 @@ from typing import TypeVar
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Claimed, Release
 from replayfloor.core.effects import Effect, Flow
+from replayfloor.core.problem import in_flight
 from replayfloor.core.receipt import Receipt
 from replayfloor.server.events import EventKind
-from replayfloor.server.flow.values import Admitted, event
+from replayfloor.server.flow.values import Admitted, Refused, event
 from replayfloor.server.policy import Options
 
 T = TypeVar("T")
@@ -44,14 +45,30 @@ class Interruption:
             raise self.error
 
 
+def ask(admitted: Admitted, options: Options, interruption: Interruption) -> Flow[ClaimAnswer]:
+    """Ask with the execution's own fence: its own claim is answered Claimed and stays.
+
+    If neither claim nor receipt is there, that is answered Claimed too, and the claim is made
+    anew: what follows has to end it. Raises StoreUnavailable.
+    """
+    claim = Claim(admitted.id, admitted.fingerprint, admitted.fence, options.lease_ms)
+    return (yield from interruption.insist(claim))
+
+
 def look(admitted: Admitted, options: Options, interruption: Interruption) -> Flow[ClaimAnswer]:
     """See what stands where the claim was, and leave nothing behind. Raises StoreUnavailable."""
-    claim = Claim(admitted.id, admitted.fingerprint, admitted.fence, options.lease_ms)
-    found = yield from interruption.insist(claim)
+    found = yield from ask(admitted, options, interruption)
     if isinstance(found, Claimed):
         # Neither claim nor receipt was there: it was settled by other hands, and is free.
         yield from interruption.insist(Abandon(admitted.id, admitted.fence))
     return found
+
+
+def give_way(admitted: Admitted, interruption: Interruption) -> Flow[Refused]:
+    """Tell that another has the key, and ask the sender to come back for that one's answer."""
+    yield from event(admitted, EventKind.LEASE_LOST)
+    yield from interruption.insist(Release(admitted.id, admitted.fence))
+    return Refused(in_flight(left_ms=0))
 
 
 def announce(

@@ -8,15 +8,14 @@ cannot have been committed: the receipt in it was fenced.
 
 from __future__ import annotations
 
-from replayfloor.core.claims import Claim, ClaimAnswer, Claimed, Finished, Release
+from replayfloor.core.claims import Claimed, Finished, Release
 from replayfloor.core.effects import Flow
 from replayfloor.core.errors import StoreUnavailable
-from replayfloor.core.problem import in_flight
 from replayfloor.core.receipt import Receipt, keep
 from replayfloor.server.effects import Captured
 from replayfloor.server.events import EventKind
-from replayfloor.server.flow.insist import Interruption, announce
-from replayfloor.server.flow.values import Admitted, Answer, Answered, Recorded, Refused, event
+from replayfloor.server.flow.insist import Interruption, announce, ask, give_way
+from replayfloor.server.flow.values import Admitted, Answer, Answered, Recorded, event
 from replayfloor.server.policy import Options
 
 
@@ -33,7 +32,7 @@ def look_up(
     have raised if its commit had failed.
     """
     try:
-        found = yield from _look(admitted, options, interruption)
+        found = yield from ask(admitted, options, interruption)
     except StoreUnavailable as error:
         yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
         yield from interruption.insist(Release(admitted.id, admitted.fence))
@@ -44,9 +43,7 @@ def look_up(
         return Answered(captured) if sent == recorded else Recorded(recorded)
     if isinstance(found, Claimed):
         return None
-    yield from event(admitted, EventKind.LEASE_LOST)
-    yield from interruption.insist(Release(admitted.id, admitted.fence))
-    return Refused(in_flight(left_ms=0))
+    return (yield from give_way(admitted, interruption))
 
 
 def look_up_failed(
@@ -54,7 +51,7 @@ def look_up_failed(
 ) -> Flow[bool]:
     """After an exception or a cancellation, say whether the key is settled all the same."""
     try:
-        found = yield from _look(admitted, options, interruption)
+        found = yield from ask(admitted, options, interruption)
     except StoreUnavailable as error:
         # The lease ends the claim, if it stands. An exception must not become a receipt here: the
         # handler's own may be there already, or still be on its way.
@@ -65,13 +62,3 @@ def look_up_failed(
         yield from announce(admitted, recorded, options, interruption)
         return True
     return False
-
-
-def _look(admitted: Admitted, options: Options, interruption: Interruption) -> Flow[ClaimAnswer]:
-    """Ask with the execution's own fence: its own claim is answered Claimed and stays.
-
-    If neither claim nor receipt is there, that is answered Claimed too, and the claim is made
-    anew; the settlement that follows ends it in any case.
-    """
-    claim = Claim(admitted.id, admitted.fingerprint, admitted.fence, options.lease_ms)
-    return (yield from interruption.insist(claim))

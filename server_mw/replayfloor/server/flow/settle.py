@@ -12,7 +12,7 @@ from replayfloor.core.problem import HANDLER_FAILED, commit_unknown, in_flight, 
 from replayfloor.core.receipt import Receipt, keep
 from replayfloor.server.effects import Captured
 from replayfloor.server.events import EventKind
-from replayfloor.server.flow.insist import Interruption, announce, look
+from replayfloor.server.flow.insist import Interruption, announce, give_way, look
 from replayfloor.server.flow.recorded import look_up, look_up_failed
 from replayfloor.server.flow.values import (
     STORE_RETRY_AFTER_S,
@@ -126,9 +126,7 @@ def _commit(
         yield from _free(admitted, options, type(error).__name__, interruption)
         raise
     if not committed:
-        yield from event(admitted, EventKind.LEASE_LOST)
-        yield from interruption.insist(Release(admitted.id, admitted.fence))
-        return Refused(in_flight(left_ms=0))
+        return (yield from give_way(admitted, interruption))
     yield from announce(admitted, receipt, options, interruption)
     return None
 
