@@ -13,8 +13,7 @@ import pytest
 from client.clients import FakeTime, Setup, info, named
 from client.loopback import DROP, OK, Loopback, Reply
 from replayfloor.client import BodyNotReplayable, RetryPolicy
-from replayfloor.client.bodies import REQUEST_BYTES_MAX
-from replayfloor.client.wire import RESPONSE_BYTES_MAX
+from replayfloor.client.bodies import REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX
 
 CHUNKS = [b"pay ", b"me ", b"once"]
 LARGE = b"x" * (RESPONSE_BYTES_MAX + 70_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -10,25 +11,13 @@ import pytest
 
 from client.clients import PROFILE, START_NS, Setup, named
 from client.loopback import DROP, Loopback, Reply
-from replayfloor.client import OutcomePending, OutcomeUndetermined, OutcomeUnknown
-from replayfloor.client.errors import (
-    BodyNotReplayable,
-    JournalUnavailable,
-    KeyReuseMismatch,
-    OperationClosed,
-    OperationError,
-)
+from replayfloor.client import OutcomePending, OutcomeUndetermined, errors
+from replayfloor.client.errors import OperationError
+from replayfloor.client.library_httpx import HTTPX
 from replayfloor.core.errors import IdempotencyError
 
 START = datetime.fromtimestamp(START_NS / 1e9, UTC)
-EVERY = [
-    OutcomePending,
-    OutcomeUnknown,
-    OperationClosed,
-    KeyReuseMismatch,
-    BodyNotReplayable,
-    JournalUnavailable,
-]
+EVERY = [getattr(HTTPX.errors, field.name) for field in fields(HTTPX.errors)]
 
 
 def _pending(loopback: Loopback, *steps: Reply) -> OutcomePending:
@@ -43,7 +32,9 @@ def test_existing_handlers_catch_it_and_retry_loops_do_not(kind: type[OperationE
     assert issubclass(kind, httpx.HTTPError)
     assert issubclass(kind, IdempotencyError)
     assert not issubclass(kind, httpx.RequestError)
-    assert issubclass(kind, OutcomeUndetermined) is (kind in (OutcomePending, OutcomeUnknown))
+    assert issubclass(kind, getattr(errors, kind.__name__))
+    undetermined = ("OutcomePending", "OutcomeUnknown")
+    assert issubclass(kind, OutcomeUndetermined) is (kind.__name__ in undetermined)
 
 
 def test_it_says_what_is_known_and_what_to_do(loopback: Loopback) -> None:

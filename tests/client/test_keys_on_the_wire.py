@@ -164,23 +164,6 @@ def test_the_callers_request_is_left_without_key(loopback: Loopback) -> None:
     assert "trace" not in request.extensions
 
 
-def test_a_redirect_to_another_place_does_not_inherit_the_key(loopback: Loopback) -> None:
-    loopback.script(Reply(307, (("Location", "/elsewhere"),)))
-    with Setup().client() as client:
-        client.post(loopback.url(), content=b"pay", follow_redirects=True)
-
-    assert [each.path for each in loopback.received] == ["/charges", "/elsewhere"]
-    assert len(set(loopback.keys())) == 2
-
-
-def test_a_named_operation_is_not_sent_to_another_place(loopback: Loopback) -> None:
-    loopback.script(Reply(307, (("Location", "/elsewhere"),)))
-    with Setup().client() as client, pytest.raises(KeyReuseMismatch, match="/elsewhere"):
-        client.post(loopback.url(), extensions=named("invoice-1"), follow_redirects=True)
-
-    assert [each.path for each in loopback.received] == ["/charges"]
-
-
 def test_an_auth_flow_sends_the_same_key_again(loopback: Loopback) -> None:
     """After a lost answer and a 401, the request with fresh credentials is still the same one."""
     loopback.script(DROP, Reply(401, (("WWW-Authenticate", "Digest realm=r, nonce=n"),)), OK)

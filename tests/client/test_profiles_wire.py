@@ -20,6 +20,7 @@ IN_USE = b'{"error": {"code": "idempotency_key_in_use", "type": "invalid_request
 CONFLICT = b'{"error": {"code": "lock", "type": "invalid_request_error"}}'
 MISMATCH = b'{"error": {"type": "idempotency_error"}}'
 PLAID = replace(any_profile("plaid-transfer"), paths=())
+STRIPE = replace(any_profile("stripe-v1"), paths=())
 
 
 def test_a_key_in_the_body_is_in_every_attempt_and_in_no_header(loopback: Loopback) -> None:
@@ -73,7 +74,7 @@ def test_stripes_conflicts_are_told_apart_by_their_codes(
     body: bytes, sent: int, loopback: Loopback
 ) -> None:
     loopback.script(Reply(409, (JSON,), body), OK)
-    with Setup(profile=any_profile("stripe-v1")).client() as client:
+    with Setup(profile=STRIPE).client() as client:
         client.post(loopback.url())
 
     assert len(loopback.received) == sent
@@ -81,7 +82,7 @@ def test_stripes_conflicts_are_told_apart_by_their_codes(
 
 def test_a_mismatch_after_a_lost_answer_leaves_the_outcome_unknown(loopback: Loopback) -> None:
     loopback.script(DROP, Reply(400, (JSON,), MISMATCH))
-    with Setup(profile=any_profile("stripe-v1")).client() as client:
+    with Setup(profile=STRIPE).client() as client:
         response = client.post(loopback.url())
 
     assert (response.status_code, len(loopback.received)) == (400, 2)
@@ -91,7 +92,7 @@ def test_a_mismatch_after_a_lost_answer_leaves_the_outcome_unknown(loopback: Loo
 def test_a_replayed_failure_ends_the_operation_for_good(loopback: Loopback) -> None:
     """And a loop around the client cannot get past it."""
     loopback.script(Reply(500), Reply(500, (("Idempotent-Replayed", "true"),)))
-    setup = Setup(profile=any_profile("stripe-v1"))
+    setup = Setup(profile=STRIPE)
     for _ in range(3):
         with setup.client() as client, pytest.raises(OutcomeUnknown):
             client.post(loopback.url(), extensions=named("invoice-1"))
@@ -101,7 +102,7 @@ def test_a_replayed_failure_ends_the_operation_for_good(loopback: Loopback) -> N
 
 def test_a_provider_may_call_off_the_next_attempt(loopback: Loopback) -> None:
     loopback.script(Reply(503, (("Stripe-Should-Retry", "false"),)))
-    with Setup(profile=any_profile("stripe-v1")).client() as client:
+    with Setup(profile=STRIPE).client() as client:
         response = client.post(loopback.url())
 
     assert (response.status_code, len(loopback.received)) == (503, 1)
@@ -110,7 +111,7 @@ def test_a_provider_may_call_off_the_next_attempt(loopback: Loopback) -> None:
 
 def test_a_provider_cannot_ask_for_attempts_without_end(loopback: Loopback) -> None:
     loopback.script(Reply(404, (("Stripe-Should-Retry", "true"),)))
-    setup = Setup(profile=any_profile("stripe-v1"))
+    setup = Setup(profile=STRIPE)
     with setup.client() as client, pytest.raises(OutcomePending):
         client.post(loopback.url())
 

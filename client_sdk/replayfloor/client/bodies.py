@@ -1,50 +1,59 @@
 """Reading bodies, in both colours: the caller's before the first attempt, the answer's inside it.
 
 A body that can be read once is read once and then sent as bytes: sent again as it came, it would
-be empty, and the server would accept that.
+be empty, and the server would accept that. An answer that was read inside the retry loop is whole
+again for the caller.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
-import httpx
 
-from replayfloor.client.wire import RESPONSE_BYTES_MAX, AsyncRest, Rest, ends, rebuilt
+if TYPE_CHECKING:
+    import httpx
+
+    from replayfloor.client.library import Library
 
 REQUEST_BYTES_MAX: Final = 16 << 20
 """Bytes of a request that are kept for the attempts to come. Larger ones are uploads; give such
 an operation a small request that refers to the upload."""
+
+RESPONSE_BYTES_MAX: Final = 1 << 20
+"""Bytes of an answer read inside the retry loop. A body that breaks off below it is attempted
+again; a larger one is passed on as it arrives, and breaking off is the caller's to see."""
+
+_ENDLESS: Final = "text/event-stream"
 
 
 class BodyTooLarge(Exception):
     """The request's body exceeds REQUEST_BYTES_MAX."""
 
 
-def read_request(request: httpx.Request) -> bytes:
+def read_request(library: Library, request: httpx.Request) -> bytes:
     """Return the body, and leave it on the request, which may be sent again by an auth flow."""
     _check_length(request)
     stream = request.stream
-    if not isinstance(stream, httpx.SyncByteStream):
+    if not isinstance(stream, library.sync_stream):
         raise RuntimeError("a blocking transport cannot read an asynchronous request body")
     body = bytearray()
     for chunk in stream:
         _append(body, chunk)
-    request.stream = httpx.ByteStream(bytes(body))
+    request.stream = library.bytes_stream(bytes(body))
     return bytes(body)
 
 
-async def read_request_async(request: httpx.Request) -> bytes:
+async def read_request_async(library: Library, request: httpx.Request) -> bytes:
     """Return the body, and leave it on the request, which may be sent again by an auth flow."""
     _check_length(request)
     stream = request.stream
-    if not isinstance(stream, httpx.AsyncByteStream):
+    if not isinstance(stream, library.async_stream):
         raise RuntimeError("an asynchronous transport cannot read a blocking request body")
     body = bytearray()
     async for chunk in stream:
         _append(body, chunk)
-    request.stream = httpx.ByteStream(bytes(body))
+    request.stream = library.bytes_stream(bytes(body))
     return bytes(body)
 
 
@@ -60,54 +69,77 @@ def _append(body: bytearray, chunk: bytes) -> None:
         raise BodyTooLarge(str(len(body)))
 
 
-def read_response(response: httpx.Response) -> tuple[httpx.Response, bytes | None]:
+def read_response(
+    library: Library, response: httpx.Response
+) -> tuple[httpx.Response, bytes | None]:
     """Return the answer, unread, and its raw body; the body is None if it is still arriving.
 
     An answer that was read to its end, or failed, is closed.
     """
-    assert isinstance(response.stream, httpx.SyncByteStream)
+    assert isinstance(response.stream, library.sync_stream)
     read: list[bytes] = []
     try:
         chunks = iter(response.stream)
-        if not ends(response):
-            return rebuilt(response, Rest(read, chunks, response)), None
+        if not _ends(response):
+            return _rebuilt(library, response, library.rest(read, chunks, response)), None
         size = 0
         for chunk in chunks:
             read.append(chunk)
             size += len(chunk)
             if size > RESPONSE_BYTES_MAX:
-                return rebuilt(response, Rest(read, chunks, response)), None
+                return _rebuilt(library, response, library.rest(read, chunks, response)), None
     except BaseException:
         response.close()
         raise
     response.close()
     raw = b"".join(read)
-    return rebuilt(response, httpx.ByteStream(raw)), raw
+    return _rebuilt(library, response, library.bytes_stream(raw)), raw
 
 
-async def read_response_async(response: httpx.Response) -> tuple[httpx.Response, bytes | None]:
+async def read_response_async(
+    library: Library, response: httpx.Response
+) -> tuple[httpx.Response, bytes | None]:
     """Return the answer, unread, and its raw body; the body is None if it is still arriving.
 
     An answer that was read to its end, or failed, is closed.
     """
-    assert isinstance(response.stream, httpx.AsyncByteStream)
+    assert isinstance(response.stream, library.async_stream)
     read: list[bytes] = []
     try:
         chunks = aiter(response.stream)
-        if not ends(response):
-            return rebuilt(response, AsyncRest(read, chunks, response)), None
+        if not _ends(response):
+            return _rebuilt(library, response, library.async_rest(read, chunks, response)), None
         size = 0
         async for chunk in chunks:
             read.append(chunk)
             size += len(chunk)
             if size > RESPONSE_BYTES_MAX:
-                return rebuilt(response, AsyncRest(read, chunks, response)), None
+                return _rebuilt(library, response, library.async_rest(read, chunks, response)), None
     except BaseException:
         await close_async(response)
         raise
     await close_async(response)
     raw = b"".join(read)
-    return rebuilt(response, httpx.ByteStream(raw)), raw
+    return _rebuilt(library, response, library.bytes_stream(raw)), raw
+
+
+def _ends(response: httpx.Response) -> bool:
+    """Return whether an answer's end can be waited for. An event stream's cannot."""
+    return not response.headers.get("content-type", "").lower().startswith(_ENDLESS)
+
+
+def _rebuilt(
+    library: Library,
+    response: httpx.Response,
+    stream: httpx.SyncByteStream | httpx.AsyncByteStream,
+) -> httpx.Response:
+    """Return an unread answer over another stream: `elapsed`, decoding and iterating work on it."""
+    return library.response(
+        response.status_code,
+        headers=response.headers.raw,
+        stream=stream,
+        extensions=dict(response.extensions),
+    )
 
 
 async def close_async(response: httpx.Response) -> None:

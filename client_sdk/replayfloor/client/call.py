@@ -6,22 +6,32 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
-
-import httpx
+from typing import TYPE_CHECKING, Final, assert_never
 
 from replayfloor.client.budget import RetryBudget
 from replayfloor.client.budget_rules import Refund, Spend
 from replayfloor.client.clock import Clock, look
-from replayfloor.client.effects import Draw, Emit, Entropy, Failure, Moment, Now, Reply, Send
-from replayfloor.client.events import Event
+from replayfloor.client.effects import (
+    Draw,
+    Emit,
+    Entropy,
+    Failure,
+    Moment,
+    Now,
+    Operation,
+    Reply,
+    Send,
+)
+from replayfloor.client.events import AttemptStarted, Event, left
 from replayfloor.client.fence import Fence
 from replayfloor.client.journal import Journal
+from replayfloor.client.library import Library
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Terms
 from replayfloor.client.support import NoteSupport, RecallSupport
 from replayfloor.client.support_memory import SupportMemory
-from replayfloor.client.wire import as_httpx, decoded, to_failure, to_reply
+from replayfloor.client.trail import Trail
+from replayfloor.client.wire import as_library_error, decoded, to_failure, to_reply
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint
 from replayfloor.core.journal import (
@@ -33,8 +43,12 @@ from replayfloor.core.journal import (
     RenewLease,
     StartAttempt,
 )
+from replayfloor.core.journal_rules import NS_PER_S
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import encode_receipt, keep
+
+if TYPE_CHECKING:
+    import httpx
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +69,9 @@ JournalEffect = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What every call of one transport shares."""
+    """What every call of one transport under one profile shares."""
 
+    library: Library
     terms: Terms
     journal: Journal
     on_event: Callable[[Event], None] | None
@@ -78,14 +93,24 @@ class Settings:
 class Call:
     """One call: the request, its body, and what came of the last attempt."""
 
-    def __init__(self, settings: Settings, request: httpx.Request, body: bytes) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        request: httpx.Request,
+        body: bytes,
+        operation: Operation,
+        trail: Trail,
+    ) -> None:
         self.settings = settings
         self.request = request
         self.body = body
+        self.operation = operation
+        self.trail = trail
         self.open_response: httpx.Response | None = None
         """The answer to hand over. If it is still arriving, it holds a connection."""
         self._last_answer: tuple[httpx.Response, bytes] | None = None
         self.last_error: Exception | None = None
+        self._started: AttemptStarted | None = None
 
     def perform(self, effect: Effect[object]) -> object:
         """Perform an effect that needs no I/O."""
@@ -97,6 +122,8 @@ class Call:
             case Entropy(count):
                 return os.urandom(count)
             case Emit(event):
+                if isinstance(event, AttemptStarted):
+                    self._started = event
                 self._emit(event)
                 return None
             case Spend():
@@ -123,14 +150,21 @@ class Call:
 
     def fence(self, send: Send) -> Fence:
         """Return the fence of an attempt that is about to be made."""
-        return Fence(send, self.settings.look)
+        return Fence(send, self.settings.look, self._leaves)
+
+    def _leaves(self, moment: Moment) -> None:
+        # Told from within the library's send: there an instrumentation's span is the current one.
+        if self._started is not None:
+            waited_ns = max(0, moment.wall_ns - self._started.at_ns)
+            elapsed_s = self._started.elapsed_s + waited_ns / NS_PER_S
+            self._emit(left(self._started, moment.wall_ns, elapsed_s))
 
     def answered(self, response: httpx.Response, raw: bytes | None) -> Reply:
         """Take note of an answer; `raw` is None if it is still arriving."""
         self.open_response = response
         self.last_error = None
         self._last_answer = (response, raw or b"")
-        reply = to_reply(response, raw or b"", self.settings.profile)
+        reply = to_reply(self.settings.library, response, raw or b"", self.settings.profile)
         if raw is None or not self.settings.terms.keeps_responses:
             return reply
         return replace(reply, kept=encoded_answer(response, raw))
@@ -141,18 +175,19 @@ class Call:
             return None
         response, raw = self._last_answer
         headers = [pair for pair in response.headers.raw if pair[0].lower() != b"content-encoding"]
-        return httpx.Response(
+        library = self.settings.library
+        return library.response(
             response.status_code,
             headers=headers,
-            content=decoded(response, raw),
+            content=decoded(library, response, raw),
             request=self.request,
         )
 
     def failed(self, error: Exception, fence: Fence, status: int | None) -> Failure:
         """Take note of a failure."""
         self.open_response = None
-        self.last_error = as_httpx(error)
-        return to_failure(error, fence, status)
+        self.last_error = as_library_error(self.settings.library, error)
+        return to_failure(self.settings.library, error, fence, status)
 
 
 def encoded_answer(response: httpx.Response, raw: bytes) -> bytes | None:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, assert_never
-
-import httpx
+from typing import TYPE_CHECKING, Final, assert_never
 
 from replayfloor.client.bodies import REQUEST_BYTES_MAX
 from replayfloor.client.call import Call
-from replayfloor.client.errors import (
-    BodyNotReplayable,
-    JournalUnavailable,
-    KeyReuseMismatch,
-    OperationClosed,
-    OperationError,
-    OperationFacts,
-    OutcomePending,
-    OutcomeUnknown,
-)
+from replayfloor.client.errors import OperationError, OperationFacts
 from replayfloor.client.events import Ending
 from replayfloor.client.flow_begin import kept_answer
+from replayfloor.client.library import Library
 from replayfloor.client.options import EXTENSION, read_options
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Verdict
+from replayfloor.client.trail import Trail
 from replayfloor.core.journal import JournalEntry, Settlement
 from replayfloor.core.outcome import Outcome, executed_nothing
+
+if TYPE_CHECKING:
+    import httpx
 
 _SETTLED: Final = {
     Settlement.EXECUTED: "executed",
@@ -56,6 +50,7 @@ class OperationInfo:
 
 def conclude(call: Call, verdict: Verdict) -> httpx.Response:
     """Return the answer that the flow decided on, or raise what it decided on."""
+    errors = call.settings.library.errors
     match verdict.ending:
         case Ending.RETURNED:
             assert call.open_response is not None  # it was the last thing that arrived
@@ -67,15 +62,15 @@ def conclude(call: Call, verdict: Verdict) -> httpx.Response:
             assert call.last_error is not None
             raise call.last_error
         case Ending.PENDING:
-            raise _error(OutcomePending, call, verdict)
+            raise _error(errors.pending, call, verdict)
         case Ending.UNKNOWN:
-            raise _error(OutcomeUnknown, call, verdict)
+            raise _error(errors.unknown, call, verdict)
         case Ending.CLOSED:
-            raise _error(OperationClosed, call, verdict)
+            raise _error(errors.closed, call, verdict)
         case Ending.MISMATCH:
-            raise _error(KeyReuseMismatch, call, verdict)
+            raise _error(errors.mismatch, call, verdict)
         case Ending.JOURNAL_UNAVAILABLE:
-            raise _error(JournalUnavailable, call, verdict)
+            raise _error(errors.journal, call, verdict)
         case _:
             assert_never(verdict.ending)
 
@@ -84,10 +79,11 @@ def _kept(call: Call, verdict: Verdict) -> httpx.Response:
     """Return the answer that the journal kept, as it came."""
     answer = kept_answer(verdict.entry)
     assert answer is not None  # the flow has read it
-    response = httpx.Response(
+    library = call.settings.library
+    response = library.response(
         answer.status,
         headers=[*answer.headers, (b"content-length", str(len(answer.body)).encode())],
-        stream=httpx.ByteStream(answer.body),
+        stream=library.bytes_stream(answer.body),
         request=call.request,
     )
     response.extensions[EXTENSION] = _info(verdict)
@@ -111,18 +107,46 @@ def _error(kind: type[OperationError], call: Call, verdict: Verdict) -> Operatio
         last_response=call.last_response(),
     )
     error = kind(_message(verdict, call.settings.profile), facts)
-    error.request = call.request
     error.__cause__ = verdict.cause or call.last_error
-    return error
+    return _about(call.request, error)
 
 
-def refuse_body(profile: Profile, request: httpx.Request) -> BodyNotReplayable:
+def refuse_body(library: Library, profile: Profile, request: httpx.Request) -> OperationError:
     """Return the exception for a body that is too large to be kept."""
     options = read_options(request.extensions.get(EXTENSION))
-    facts = OperationFacts(
+    evidence = f"the body exceeds {REQUEST_BYTES_MAX} bytes"
+    advice = (
+        f"nothing was sent: the body exceeds the {REQUEST_BYTES_MAX} bytes that are kept to send "
+        "it again unchanged"
+    )
+    facts = _nothing_begun(profile, options.get("operation_id"), options.get("key"), evidence)
+    return _about(request, library.errors.body(f"{profile.name}: {advice}", facts))
+
+
+def refuse_redirect(
+    library: Library, profile: Profile, request: httpx.Request, trail: Trail
+) -> OperationError:
+    """Return the exception for a redirected write that may not take its key along."""
+    operation = trail.operation
+    target = f"{request.method} {request.url.copy_with(query=None, fragment=None)}"
+    advice = (
+        f"{operation.method} {operation.origin}{operation.path} was redirected to {target}. "
+        "Nothing was sent there: the key is not for that address, and without one a repetition "
+        "could be executed twice. If you trust the address, send a new operation to it"
+    )
+    facts = _nothing_begun(
+        profile, operation.operation_id, operation.key, f"redirected to {target}"
+    )
+    return _about(request, library.errors.redirect(f"{profile.name}: {advice}", facts))
+
+
+def _nothing_begun(
+    profile: Profile, operation_id: str | None, key: str | None, evidence: str
+) -> OperationFacts:
+    return OperationFacts(
         provider=profile.name,
-        operation_id=options.get("operation_id"),
-        key=options.get("key"),
+        operation_id=operation_id,
+        key=key,
         outcome=Outcome.NOT_SENT,
         attempts=0,
         first_attempt_at=None,
@@ -130,14 +154,12 @@ def refuse_body(profile: Profile, request: httpx.Request) -> BodyNotReplayable:
         retention_s=profile.retention_s,
         retry_until=None,
         final_status=None,
-        evidence=f"the body exceeds {REQUEST_BYTES_MAX} bytes",
+        evidence=evidence,
         last_response=None,
     )
-    error = BodyNotReplayable(
-        f"{profile.name}: nothing was sent: the body exceeds the {REQUEST_BYTES_MAX} bytes that "
-        "are kept to send it again unchanged",
-        facts,
-    )
+
+
+def _about(request: httpx.Request, error: OperationError) -> OperationError:
     error.request = request
     return error
 

@@ -1,6 +1,6 @@
 """What the client's flow asks for and what it is told, besides the journal's effects. Values only.
 
-They know no HTTP library: a shell (`transport`) translates them to and from the one it serves.
+They know no HTTP library: a shell (`wire`) translates them to and from the one it serves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from replayfloor.core.message import Response
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One logical request. Without an operation id the key identifies it."""
+    """One logical request. Without an operation id the key identifies it.
+
+    `key_yields`: the key is one that was made for this call only, by an SDK that does not know the
+    operation; if the operation has a key already, that one is used.
+    """
 
     method: str
     origin: str
@@ -24,6 +28,7 @@ class Operation:
     fingerprint: Fingerprint
     operation_id: str | None = None
     key: str | None = None
+    key_yields: bool = False
 
 
 # -- time and chance --------------------------------------------------------------------------

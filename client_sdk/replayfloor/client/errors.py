@@ -1,6 +1,6 @@
 """The client's exceptions, and what each tells the caller to do. The flow decides which it is.
 
-    IdempotencyError (core) and httpx.HTTPError
+    IdempotencyError (core)
     └── OperationError             base: what is known of the operation, as attributes
         ├── OutcomeUndetermined    the operation may have been executed, or not
         │   ├── OutcomePending     call again with the same operation id
@@ -8,23 +8,26 @@
         ├── OperationClosed        answered earlier; its key has expired, nothing was sent
         ├── KeyReuseMismatch       another request stands under this id or key, nothing was sent
         ├── BodyNotReplayable      the body cannot be sent twice, nothing was sent
+        ├── RedirectRefused        another origin may not get the key, nothing was sent there
         └── JournalUnavailable     the write-ahead failed, nothing was sent
 
-They inherit from HTTPError and not from its RequestError or TransportError: `except
-httpx.HTTPError` catches them, and the retry loops around us, which list transport errors, do not
-send a payment of unknown outcome again.
+What a transport raises is a subclass that is also an HTTPError of its library (`library_httpx`,
+`library_httpx2`), and not one of its RequestErrors or TransportErrors: `except httpx.HTTPError`
+catches it, and the retry loops around us, which list transport errors, do not send a payment of
+unknown outcome again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
-
-import httpx
+from typing import TYPE_CHECKING, ClassVar
 
 from replayfloor.core.errors import IdempotencyError
 from replayfloor.core.outcome import Outcome
+
+if TYPE_CHECKING:
+    import httpx
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class OperationFacts:
     last_response: httpx.Response | None
 
 
-class OperationError(IdempotencyError, httpx.HTTPError):
+class OperationError(IdempotencyError):
     """Base: an operation could not be carried to an answer. `str()` says why and what to do.
 
     Attributes:
@@ -60,6 +63,7 @@ class OperationError(IdempotencyError, httpx.HTTPError):
         final_status: the status of an answer received earlier.
         evidence: how the last attempt ended, or what refused to begin one.
         last_response: the last answer of this call, read, or None.
+        request: the caller's request.
 
     `resumable` says whether a call with the same operation id may still bring the answer.
 
@@ -67,6 +71,13 @@ class OperationError(IdempotencyError, httpx.HTTPError):
     """
 
     resumable: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+        # The library's HTTPError has it: every error that is raised is one.
+        @property
+        def request(self) -> httpx.Request: ...
+        @request.setter
+        def request(self, request: httpx.Request) -> None: ...
 
     def __init__(self, message: str, facts: OperationFacts) -> None:
         super().__init__(message)
@@ -118,6 +129,11 @@ class KeyReuseMismatch(OperationError):
 
 class BodyNotReplayable(OperationError):
     """The body is too large to be kept for another attempt; nothing was sent."""
+
+
+class RedirectRefused(OperationError):
+    """A redirect leads to another origin, or to where the profile does not reach: the key must not
+    follow, and without it a repetition could be executed twice. Nothing was sent there."""
 
 
 class JournalUnavailable(OperationError):

@@ -6,8 +6,10 @@ are operations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
 from replayfloor.core.outcome import Outcome
 
@@ -75,6 +77,15 @@ class AttemptStarted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptLeft(Event):
+    """The headers of an attempt are written now: from here on the server may have heard of it.
+
+    Told from inside the HTTP library's send, in its context, and once more if that library writes
+    the same request again by itself. A transport that does not say when it writes tells none.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded(Event):
     """An attempt was answered, or failed. `evidence` says how.
 
@@ -134,3 +145,28 @@ class OperationEnded(Event):
     """The call returns or raises now. `outcome` is what is known in the end."""
 
     ending: Ending
+
+
+def left(started: AttemptStarted, at_ns: int, elapsed_s: float) -> AttemptLeft:
+    """Return the event that an attempt which was told as `started` leaves at `at_ns`."""
+    facts = {field.name: getattr(started, field.name) for field in fields(Event)}
+    facts.update(at_ns=at_ns, elapsed_s=max(started.elapsed_s, elapsed_s))
+    return AttemptLeft(**facts)
+
+
+@runtime_checkable
+class ScopedSink(Protocol):
+    """An `on_event` that also wants to be entered around each call, in its thread or task.
+
+    `scope` is asked for and entered before the first event of a call, and left after the last one
+    with the exception that the call raises, if it raises one. What it returns may keep no
+    exception from rising.
+    """
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event."""
+        ...
+
+    def scope(self, provider: str, method: str) -> AbstractContextManager[None]:
+        """Return what is entered around one call."""
+        ...

@@ -8,6 +8,7 @@ of an exception does not tell (httpcore calls it `send_request_headers.started`)
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from replayfloor.client.effects import Moment, Send
 from replayfloor.client.elapsed import is_late
@@ -15,6 +16,9 @@ from replayfloor.client.elapsed import is_late
 TraceInfo = Mapping[str, object]
 Trace = Callable[[str, TraceInfo], object]
 AsyncTrace = Callable[[str, TraceInfo], Awaitable[object]]
+
+_REFUSED_STREAM: Final = 0x7
+"""The error code of RFC 9113, 7."""
 
 _HEADERS = ("http11.send_request_headers", "http2.send_request_headers")
 
@@ -26,16 +30,34 @@ class DeadlinePassed(Exception):
 class Fence:
     """One attempt's fence. `sent` counts the requests that left: httpcore may repeat by itself."""
 
-    def __init__(self, send: Send, look: Callable[[], Moment]) -> None:
+    def __init__(
+        self, send: Send, look: Callable[[], Moment], leaving: Callable[[Moment], None]
+    ) -> None:
         self._send = send
         self._look = look
+        self._leaving = leaving
         self._witnessed = False
+        self._stream_id: object = None
         self.sent = 0
 
     @property
     def maybe_sent(self) -> bool:
         """Whether a byte may have left; a transport that tells nothing is not trusted."""
         return self.sent > 0 or not self._witnessed
+
+    def processed(self, error: BaseException) -> bool:
+        """Return False if the server guarantees that it has not processed this request.
+
+        That is a stream that was refused (RFC 9113, 8.7), or one above the last that a server
+        which goes away has taken up (RFC 9113, 6.8). httpcore tells it as the cause.
+        """
+        told = error.__cause__.args if error.__cause__ is not None else ()
+        event: object = told[0] if told else None
+        if getattr(event, "error_code", None) == _REFUSED_STREAM and hasattr(event, "stream_id"):
+            return False
+        last = getattr(event, "last_stream_id", None)
+        ours = self._stream_id
+        return not (isinstance(last, int) and isinstance(ours, int) and ours > last)
 
     def wrap(self, user: Trace | None) -> Trace:
         """Return the trace hook of a blocking transport; the user's is called first."""
@@ -64,9 +86,12 @@ class Fence:
         if event not in _HEADERS or _method(info) == b"CONNECT":
             return
         if phase == "started":
-            if is_late(self._send, self._look()):
+            moment = self._look()
+            if is_late(self._send, moment):
                 raise DeadlinePassed("the send deadline passed before the headers were written")
             self.sent += 1
+            self._stream_id = info.get("stream_id")
+            self._leaving(moment)
         elif type(info.get("exception")).__name__ == "LocalProtocolError":
             # The headers were refused while they were encoded, before anything was written.
             self.sent -= 1

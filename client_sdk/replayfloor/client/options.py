@@ -4,13 +4,20 @@ The caller speaks through the request's extension, or through a key of its own i
 
     extensions={"idempotency": {"operation_id": "invoice-123", "key": "..."}}
 
+or, around an SDK that passes no extensions on, through the block it is called in:
+
+    with operation("invoice-123"):
+        stripe_client.v1.payment_intents.create(…)
+
 Anything that is not understood is refused before a byte leaves: a mistyped `operation_id` would
 otherwise mean a new key at every call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from email.utils import formatdate
 from typing import Final, TypedDict, cast
 
@@ -27,6 +34,8 @@ FIRST_SENT_FIELD: Final = b"Repeatability-First-Sent"
 
 OPERATION_ID_LENGTH_MAX: Final = 255
 """Characters, as for a key: it is an identifier, not a document."""
+
+_current: ContextVar[str | None] = ContextVar("replayfloor.client.operation", default=None)
 
 _EITHER_FORM: Final = KeyRules(accept_unquoted=True)
 
@@ -50,16 +59,44 @@ def read_options(extension: object) -> IdempotencyOptions:
         raise UsageError(f"the extension {EXTENSION!r} has unknown members: {unknown!r}")
     options: IdempotencyOptions = {}
     if (operation_id := given.get("operation_id")) is not None:
-        if not (isinstance(operation_id, str) and operation_id.strip()):
-            raise UsageError(f"an operation_id is a string that is not blank: {operation_id!r}")
-        if len(operation_id) > OPERATION_ID_LENGTH_MAX:
-            raise UsageError(f"an operation_id has at most {OPERATION_ID_LENGTH_MAX} characters")
-        options["operation_id"] = operation_id
+        options["operation_id"] = _check_operation_id(operation_id)
     if (key := given.get("key")) is not None:
         if not isinstance(key, str):
             raise InvalidKey(f"a key is a string, not {key!r}")
         options["key"] = check_key(key)
     return options
+
+
+def _check_operation_id(operation_id: object) -> str:
+    if not (isinstance(operation_id, str) and operation_id.strip()):
+        raise UsageError(f"an operation_id is a string that is not blank: {operation_id!r}")
+    if len(operation_id) > OPERATION_ID_LENGTH_MAX:
+        raise UsageError(f"an operation_id has at most {OPERATION_ID_LENGTH_MAX} characters")
+    return operation_id
+
+
+@contextmanager
+def operation(operation_id: str) -> Generator[None]:
+    """Give the one write that is sent within the block an operation id.
+
+    It is for SDKs that pass no extensions on. It holds for the thread or task that enters the
+    block and for tasks that it starts there. An `operation_id` in a request's extension goes before
+    it. Where the operation has a key already, from an earlier call, that one is sent, and not the
+    one that the SDK made for this call. A second, different write within the block is refused with
+    KeyReuseMismatch, and nothing of it is sent.
+
+    Raises UsageError for an id that is blank, or longer than 255 characters.
+    """
+    token = _current.set(_check_operation_id(operation_id))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_operation() -> str | None:
+    """Return the operation id of the block that this is called in, or None."""
+    return _current.get()
 
 
 def choose_key(

@@ -1,92 +1,154 @@
-"""What the two transports share: settings, which requests are protected, the flow of a call."""
+"""What the transports share: which requests are protected and how, and the flow of a call."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
+import logging
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
-import httpx
-
-from replayfloor.client.budget import RetryBudget
 from replayfloor.client.call import Call, Settings
-from replayfloor.client.clock import Clock
-from replayfloor.client.conclusions import conclude
+from replayfloor.client.conclusions import conclude, refuse_redirect
 from replayfloor.client.effects import Send
-from replayfloor.client.events import Event
+from replayfloor.client.events import ScopedSink
 from replayfloor.client.fence import AsyncTrace, Trace
 from replayfloor.client.flow import operate
-from replayfloor.client.journal import Journal, open_journal
-from replayfloor.client.policy import RetryPolicy
+from replayfloor.client.library import Library
+from replayfloor.client.options import EXTENSION
 from replayfloor.client.profiles import Profile
-from replayfloor.client.progress import Terms
-from replayfloor.client.support import UNPROFILED, learning_of
-from replayfloor.client.support_memory import SupportMemory
-from replayfloor.client.wire import build_attempt, read_operation
+from replayfloor.client.trail import MARK, Trail, trail_of
+from replayfloor.client.wire import build_attempt, origin_of, read_operation, without_ours
 from replayfloor.core.effects import Flow
+from replayfloor.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+logger = logging.getLogger(__name__)
 
 
 class Shell:
-    """The settings of a transport, and the keys of the requests it sent."""
+    """The settings of a transport, one for each of its profiles."""
 
-    def __init__(self, settings: Settings, *, owns_journal: bool) -> None:
-        self.settings = settings
+    def __init__(self, settings: Sequence[Settings], *, owns_journal: bool) -> None:
+        self._settings = settings
         self._owns_journal = owns_journal
-        # An auth flow sends the same Request object again after a 401: the same logical request.
-        # The key is kept here and not on the Request, where a redirect would inherit it.
-        self._keys: weakref.WeakKeyDictionary[httpx.Request, str] = weakref.WeakKeyDictionary()
+        self._closing = threading.Lock()
+        first = settings[0]
+        self.library: Library = first.library
+        self.journal = first.journal
+        self.look = first.look
+        self._sink = first.on_event if isinstance(first.on_event, ScopedSink) else None
 
-    def protects(self, request: httpx.Request) -> bool:
-        """Return whether the profile gives the request a key."""
-        return request.method.upper() in self.settings.profile.methods
+    def admit(self, request: httpx.Request) -> Settings | None:
+        """Return what the request is sent under; None if it passes through without a key.
+
+        Raises UsageError for a request that asks for a key and is not covered by any profile, and
+        RedirectRefused for a redirected write that may not take its key along.
+        """
+        self.library.require_request(request)
+        chosen = next((each for each in self._settings if _covers(each.profile, request)), None)
+        trail = trail_of(request)
+        if trail is not None and not trail.is_first(request):
+            return self._admit_hop(request, trail, chosen)
+        if chosen is None and EXTENSION in request.extensions:
+            names = ", ".join(each.profile.name for each in self._settings)
+            raise UsageError(
+                f"{request.method} {origin_of(request.url)}{request.url.path} asks for a key, and "
+                f"is not covered by the profile(s) of the transport: {names}"
+            )
+        return chosen
+
+    def _admit_hop(
+        self, request: httpx.Request, trail: Trail, chosen: Settings | None
+    ) -> Settings | None:
+        """Decide on the target of a redirect: the key stays with its origin and its method."""
+        begun = trail.operation
+        method = request.method.upper()
+        if chosen is not None and (method, origin_of(request.url)) == (begun.method, begun.origin):
+            return chosen
+        if any(method in each.profile.methods for each in self._settings):
+            profile = self._settings[0].profile
+            raise refuse_redirect(self.library, profile, request, trail)
+        return None
+
+    def passing(self, request: httpx.Request) -> httpx.Request:
+        """Return a request that passes through: a redirect's hop leaves the key behind."""
+        trail = trail_of(request)
+        if trail is None or trail.is_first(request):
+            return request
+        names = {each.profile.header.lower().encode() for each in self._settings}
+        return self.library.request(
+            request.method,
+            request.url,
+            headers=[pair for pair in request.headers.raw if pair[0].lower() not in names],
+            stream=request.stream,
+            extensions=without_ours(request),
+        )
+
+    def open_call(self, settings: Settings, request: httpx.Request, body: bytes) -> Call:
+        """Return the call of a request; raises UsageError if its key cannot be honoured."""
+        trail = trail_of(request)
+        operation = read_operation(request, body, settings.profile, trail)
+        if trail is None or trail.operation is not operation:
+            trail = Trail(request, body, operation)
+            request.extensions[MARK] = trail
+        return Call(settings, request, body, operation, trail)
 
     def flow(self, call: Call) -> Flow[httpx.Response]:
         """Return the flow of a call: it ends with an answer or an exception for the caller."""
-        profile = self.settings.profile
-        remembered = self._keys.get(call.request)
-        operation = read_operation(call.request, call.body, profile, remembered)
-        verdict = yield from operate(operation, self.settings.terms)
+        verdict = yield from operate(call.operation, call.settings.terms)
         return conclude(call, verdict)
 
     def attempt(self, call: Call, send: Send, trace: Trace | AsyncTrace) -> httpx.Request:
         """Return the request of one attempt."""
-        self._keys.setdefault(call.request, send.key)
-        return build_attempt(call.request, call.body, send, self.settings.profile, trace)
+        call.trail.knows_key(send.key)
+        profile = call.settings.profile
+        return build_attempt(self.library, call.request, call.body, send, profile, trace)
+
+    @contextmanager
+    def scope(self, settings: Settings, request: httpx.Request) -> Generator[None]:
+        """Enter what the event sink wants to be entered around a call."""
+        entered = None
+        if self._sink is not None:
+            entered = _entered(self._sink, settings.profile.name, request.method)
+        try:
+            yield
+        except BaseException as error:
+            if entered is not None:
+                _leave(entered, error)
+            raise
+        if entered is not None:
+            _leave(entered, None)
 
     def close_journal(self) -> None:
         """Close the journal if it was opened here."""
         if self._owns_journal:
-            self.settings.journal.close()
+            with self._closing:
+                self.journal.close()
 
 
-def open_shell(
-    profile: Profile | None,
-    journal: Journal | str,
-    retry: RetryPolicy,
-    on_event: Callable[[Event], None] | None,
-    clock: Clock,
-    random: Callable[[], float],
-    *,
-    budget: RetryBudget | None = None,
-    keep_responses: bool = False,
-) -> Shell:
-    """Return the shell of a transport; the journal may be the URL of one.
+def _covers(profile: Profile, request: httpx.Request) -> bool:
+    return profile.covers(request.method, request.url.host, request.url.path)
 
-    Without a profile the server has to show that it knows keys. A `budget` may be shared by
-    transports; each has its own otherwise.
-    """
-    terms = Terms(
-        profile=UNPROFILED if profile is None else profile,
-        policy=retry,
-        learning=learning_of(profile),
-        keeps_responses=keep_responses,
-    )
-    settings = Settings(
-        terms=terms,
-        journal=open_journal(journal) if isinstance(journal, str) else journal,
-        on_event=on_event,
-        clock=clock,
-        random=random,
-        budget=RetryBudget() if budget is None else budget,
-        support=SupportMemory(),
-    )
-    return Shell(settings, owns_journal=isinstance(journal, str))
+
+def _entered(sink: ScopedSink, provider: str, method: str) -> AbstractContextManager[None] | None:
+    # Telemetry must not change what happens to a payment.
+    try:
+        scope = sink.scope(provider, method)
+        scope.__enter__()
+    except Exception:
+        logger.exception("the scope of on_event raised")
+        return None
+    return scope
+
+
+def _leave(scope: AbstractContextManager[None], error: BaseException | None) -> None:
+    try:
+        if error is None:
+            scope.__exit__(None, None, None)
+        else:
+            scope.__exit__(type(error), error, error.__traceback__)
+    except Exception:
+        logger.exception("the scope of on_event raised")

@@ -1,0 +1,115 @@
+"""The blocking transport, whatever the library: it performs what the flow asks for.
+
+Nothing is decided here. `transport` and `httpx2` make a transport of the library of it; the
+asynchronous twin is in `base_async`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, cast
+
+from replayfloor.client.bodies import BodyTooLarge, read_request, read_response
+from replayfloor.client.call import Call, JournalEffect, Settings, write_journal
+from replayfloor.client.conclusions import refuse_body
+from replayfloor.client.effects import Attempted, Send, Sleep
+from replayfloor.client.fence import Trace
+from replayfloor.client.inner import checked
+from replayfloor.client.shell import Shell
+from replayfloor.client.wire import LEAKS
+from replayfloor.core.drivers import run
+from replayfloor.core.effects import Effect
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class TransportBase:
+    """A blocking transport over `inner`."""
+
+    def __init__(
+        self, inner: httpx.BaseTransport, shell: Shell, sleep: Callable[[float], None]
+    ) -> None:
+        self._inner = inner
+        self._shell = shell
+        self._sleep = sleep
+        self._failures = (shell.library.transport_error, *LEAKS)
+
+    def beside(self, inner: httpx.BaseTransport, /) -> Self:
+        """Return a transport over another inner one that shares the journal and everything else."""
+        inner = checked(self._shell.library, inner, self._shell.library.sync_transport)
+        other = object.__new__(type(self))
+        TransportBase.__init__(other, inner, self._shell, self._sleep)
+        return other
+
+    def _handle(self, request: httpx.Request) -> httpx.Response:
+        settings = self._shell.admit(request)
+        if settings is None:
+            return self._inner.handle_request(self._shell.passing(request))
+        try:
+            body = read_request(self._shell.library, request)
+        except BodyTooLarge as error:
+            raise refuse_body(self._shell.library, settings.profile, request) from error
+        with self._shell.scope(settings, request):
+            return self._call(settings, request, body)
+
+    def _call(self, settings: Settings, request: httpx.Request, body: bytes) -> httpx.Response:
+        call = self._shell.open_call(settings, request, body)
+        try:
+            return run(self._shell.flow(call), lambda effect: self._perform(call, effect))
+        except BaseException:
+            self._discard(call)
+            raise
+
+    def _perform(self, call: Call, effect: Effect[object]) -> object:
+        match effect:
+            case Send():
+                self._discard(call)
+                return self._send(call, effect)
+            case Sleep(wait_s):
+                self._discard(call)
+                self._sleep(wait_s)
+                return None
+            case _ if isinstance(effect, JournalEffect):
+                return write_journal(call.settings.journal, effect)
+            case _:
+                return call.perform(effect)
+
+    def _send(self, call: Call, send: Send) -> Attempted:
+        fence = call.fence(send)
+        user = cast("Trace | None", call.request.extensions.get("trace"))
+        request = self._shell.attempt(call, send, fence.wrap(user))
+        status = None
+        try:
+            arriving = self._inner.handle_request(request)
+            status = arriving.status_code
+            response, raw = read_response(self._shell.library, arriving)
+        except self._failures as error:
+            return call.failed(error, fence, status)
+        return call.answered(response, raw)
+
+    def _discard(self, call: Call) -> None:
+        if call.open_response is not None:
+            call.open_response.close()
+            call.open_response = None
+
+    def __enter__(self) -> Self:
+        """Enter the inner transport."""
+        self._inner.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """Leave the inner transport, and close the journal if it was opened here."""
+        self._shell.close_journal()
+        self._inner.__exit__(exc_type, exc_value, traceback)
+
+    def close(self) -> None:
+        """Close the inner transport, and the journal if it was opened here."""
+        self._shell.close_journal()
+        self._inner.close()

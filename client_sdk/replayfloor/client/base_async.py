@@ -1,0 +1,160 @@
+"""The asynchronous transport, whatever the library: it performs what the flow asks for.
+
+Nothing is decided here. `transport_async` and `httpx2` make a transport of the library of it; the
+blocking twin is in `base`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from replayfloor.client.bodies import (
+    BodyTooLarge,
+    close_async,
+    read_request_async,
+    read_response_async,
+)
+from replayfloor.client.call import Call, JournalEffect, Settings, write_journal
+from replayfloor.client.conclusions import refuse_body
+from replayfloor.client.effects import Attempted, Send, Sleep
+from replayfloor.client.fence import AsyncTrace
+from replayfloor.client.inner import checked
+from replayfloor.client.shell import Shell
+from replayfloor.client.wire import LEAKS
+from replayfloor.core.drivers import run_async
+from replayfloor.core.effects import Effect
+
+if TYPE_CHECKING:
+    import httpx
+
+_T = TypeVar("_T")
+
+JOURNAL_THREADS: Final = 4
+"""Of an event loop: a journal writes one entry at a time, so that more would only wait, and the
+application's own worker threads are left alone."""
+
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("replayfloor.client.journal_threads")
+
+
+class AsyncTransportBase:
+    """An asynchronous transport over `inner`. The journal is called in a worker thread."""
+
+    def __init__(
+        self,
+        inner: httpx.AsyncBaseTransport,
+        shell: Shell,
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._inner = inner
+        self._shell = shell
+        self._sleep = sleep
+        self._failures = (shell.library.transport_error, *LEAKS)
+
+    def beside(self, inner: httpx.AsyncBaseTransport, /) -> Self:
+        """Return a transport over another inner one that shares the journal and everything else."""
+        inner = checked(self._shell.library, inner, self._shell.library.async_transport)
+        other = object.__new__(type(self))
+        AsyncTransportBase.__init__(other, inner, self._shell, self._sleep)
+        return other
+
+    async def _handle(self, request: httpx.Request) -> httpx.Response:
+        settings = self._shell.admit(request)
+        if settings is None:
+            return await self._inner.handle_async_request(self._shell.passing(request))
+        try:
+            body = await read_request_async(self._shell.library, request)
+        except BodyTooLarge as error:
+            raise refuse_body(self._shell.library, settings.profile, request) from error
+        with self._shell.scope(settings, request):
+            return await self._call(settings, request, body)
+
+    async def _call(
+        self, settings: Settings, request: httpx.Request, body: bytes
+    ) -> httpx.Response:
+        call = self._shell.open_call(settings, request, body)
+        try:
+            return await run_async(
+                self._shell.flow(call),
+                lambda effect: self._perform(call, effect),
+                lambda effect: self._perform_shielded(call, effect),
+            )
+        except BaseException:
+            await self._discard(call)
+            raise
+
+    async def _perform(self, call: Call, effect: Effect[object]) -> object:
+        match effect:
+            case Send():
+                await self._discard(call)
+                return await self._send(call, effect)
+            case Sleep(wait_s):
+                await self._discard(call)
+                await self._sleep(wait_s)
+                return None
+            case _ if isinstance(effect, JournalEffect):
+                return await in_thread(lambda: write_journal(call.settings.journal, effect))
+            case _:
+                return call.perform(effect)
+
+    async def _perform_shielded(self, call: Call, effect: Effect[object]) -> object:
+        # After a cancellation: the lease is given back, so that the operation can be resumed now.
+        answer: object = None
+        with anyio.CancelScope(shield=True):
+            answer = await self._perform(call, effect)
+        return answer
+
+    async def _send(self, call: Call, send: Send) -> Attempted:
+        fence = call.fence(send)
+        user = cast("AsyncTrace | None", call.request.extensions.get("trace"))
+        request = self._shell.attempt(call, send, fence.wrap_async(user))
+        status = None
+        try:
+            arriving = await self._inner.handle_async_request(request)
+            status = arriving.status_code
+            response, raw = await read_response_async(self._shell.library, arriving)
+        except self._failures as error:
+            return call.failed(error, fence, status)
+        return call.answered(response, raw)
+
+    async def _discard(self, call: Call) -> None:
+        if call.open_response is not None:
+            response, call.open_response = call.open_response, None
+            await close_async(response)
+
+    async def __aenter__(self) -> Self:
+        """Enter the inner transport."""
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """Leave the inner transport, and close the journal if it was opened here."""
+        self._shell.close_journal()
+        await self._inner.__aexit__(exc_type, exc_value, traceback)
+
+    async def aclose(self) -> None:
+        """Close the inner transport, and the journal if it was opened here."""
+        self._shell.close_journal()
+        await self._inner.aclose()
+
+
+async def in_thread(perform: Callable[[], _T]) -> _T:
+    """Return what a call of the journal returns, from a worker thread.
+
+    A write that has begun is shielded: anyio delivers a cancellation after it. A native
+    task.cancel() does not wait; the write then ends in its thread, and either way is safe.
+    """
+    limiter = _limiter.get(None)
+    if limiter is None:
+        limiter = anyio.CapacityLimiter(JOURNAL_THREADS)
+        _limiter.set(limiter)
+    return await anyio.to_thread.run_sync(perform, limiter=limiter)
