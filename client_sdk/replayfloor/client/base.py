@@ -16,10 +16,12 @@ from replayfloor.client.conclusions import refuse_body
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import Trace
 from replayfloor.client.inner import checked
+from replayfloor.client.operations import PendingOperation
 from replayfloor.client.shell import Shell
 from replayfloor.client.wire import LEAKS
 from replayfloor.core.drivers import run
 from replayfloor.core.effects import Effect
+from replayfloor.core.journal import Settlement
 
 if TYPE_CHECKING:
     import httpx
@@ -52,7 +54,10 @@ class TransportBase:
         except BodyTooLarge as error:
             raise refuse_body(self._shell.library, settings.profile, request) from error
         with self._shell.scope(settings, request):
-            return self._call(settings, request, body)
+            response = self._call(settings, request, body)
+        if (sweep := self._shell.sweep_due()) is not None:
+            sweep()
+        return response
 
     def _call(self, settings: Settings, request: httpx.Request, body: bytes) -> httpx.Response:
         call = self._shell.open_call(settings, request, body)
@@ -93,6 +98,35 @@ class TransportBase:
         if call.open_response is not None:
             call.open_response.close()
             call.open_response = None
+
+    def pending(self) -> tuple[PendingOperation, ...]:
+        """Return the operations without a known end that this transport's profiles speak of.
+
+        The oldest first. An open one is resumed by the same call with its operation id; one that
+        is unknown for good is to be reconciled, and then settled. Raises StoreUnavailable.
+        """
+        return self._shell.pending()
+
+    def settle(
+        self,
+        operation_id: str,
+        settlement: Settlement,
+        note: str,
+        *,
+        namespace: str | None = None,
+    ) -> None:
+        """Record what somebody found out about an operation: nothing is sent for it any more.
+
+        Args:
+            operation_id: which one.
+            settlement: whether it was executed.
+            note: how that is known.
+            namespace: where it is, if two profiles of the transport have one of this name.
+
+        Raises UsageError if there is none, OperationBusy while a call is sending it,
+        StoreUnavailable.
+        """
+        self._shell.settle(operation_id, settlement, note, namespace)
 
     def __enter__(self) -> Self:
         """Enter the inner transport."""

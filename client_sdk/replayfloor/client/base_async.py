@@ -24,10 +24,12 @@ from replayfloor.client.conclusions import refuse_body
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import AsyncTrace
 from replayfloor.client.inner import checked
+from replayfloor.client.operations import PendingOperation
 from replayfloor.client.shell import Shell
 from replayfloor.client.wire import LEAKS
 from replayfloor.core.drivers import run_async
 from replayfloor.core.effects import Effect
+from replayfloor.core.journal import Settlement
 
 if TYPE_CHECKING:
     import httpx
@@ -71,7 +73,18 @@ class AsyncTransportBase:
         except BodyTooLarge as error:
             raise refuse_body(self._shell.library, settings.profile, request) from error
         with self._shell.scope(settings, request):
-            return await self._call(settings, request, body)
+            response = await self._call(settings, request, body)
+        if (sweep := self._shell.sweep_due()) is not None:
+            await self._swept(sweep, response)
+        return response
+
+    async def _swept(self, sweep: Callable[[], object], response: httpx.Response) -> None:
+        try:
+            await in_thread(sweep)
+        except BaseException:
+            # Cancelled: nobody gets the answer any more, and it may hold a connection.
+            await close_async(response)
+            raise
 
     async def _call(
         self, settings: Settings, request: httpx.Request, body: bytes
@@ -125,6 +138,21 @@ class AsyncTransportBase:
         if call.open_response is not None:
             response, call.open_response = call.open_response, None
             await close_async(response)
+
+    async def pending(self) -> tuple[PendingOperation, ...]:
+        """Return what is pending; see `IdempotentTransport.pending`."""
+        return await in_thread(self._shell.pending)
+
+    async def settle(
+        self,
+        operation_id: str,
+        settlement: Settlement,
+        note: str,
+        *,
+        namespace: str | None = None,
+    ) -> None:
+        """Record what somebody found out; see `IdempotentTransport.settle`."""
+        await in_thread(lambda: self._shell.settle(operation_id, settlement, note, namespace))
 
     async def __aenter__(self) -> Self:
         """Enter the inner transport."""

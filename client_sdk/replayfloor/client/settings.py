@@ -19,6 +19,7 @@ from replayfloor.client.progress import Terms
 from replayfloor.client.shell import Shell
 from replayfloor.client.support import UNPROFILED, learning_of
 from replayfloor.client.support_memory import SupportMemory
+from replayfloor.client.upkeep import FINISHED_KEPT_S, Upkeep
 from replayfloor.core.errors import ConfigurationError
 
 Profiles: TypeAlias = Profile | Sequence[Profile] | None
@@ -35,7 +36,7 @@ class TransportOptions(TypedDict, total=False):
     keep_responses: keep answers of up to 64 KiB in the journal, so that a later call of the same
         operation gets its answer without sending anything. Default: False.
     keep_finished_s: seconds for which the journal keeps finished operations, and at least as long
-        as their keys may be sent; None to keep them for good. Default: 28 days.
+        as their keys may be sent; None to keep them for good. Default: 35 days.
     clock: both clocks of the machine; or the wall clock alone, ns since 1970 (UTC).
     random: a uniform random number within [0, 1).
     """
@@ -77,7 +78,9 @@ def open_shell(
         support=SupportMemory(),
     )
     each_settings = tuple(replace(shared, terms=_terms(each, options)) for each in profiles)
-    return Shell(each_settings, owns_journal=isinstance(journal, str))
+    kept_s = options.get("keep_finished_s", FINISHED_KEPT_S)
+    upkeep = None if kept_s is None else Upkeep(kept_s)
+    return Shell(each_settings, upkeep, owns_journal=isinstance(journal, str))
 
 
 def _terms(profile: Profile | None, options: TransportOptions) -> Terms:

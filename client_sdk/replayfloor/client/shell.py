@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,15 @@ from replayfloor.client.events import ScopedSink
 from replayfloor.client.fence import AsyncTrace, Trace
 from replayfloor.client.flow import operate
 from replayfloor.client.library import Library
+from replayfloor.client.operations import PendingOperation, pending, settle
 from replayfloor.client.options import EXTENSION
 from replayfloor.client.profiles import Profile
 from replayfloor.client.trail import MARK, Trail, trail_of
+from replayfloor.client.upkeep import Upkeep
 from replayfloor.client.wire import build_attempt, origin_of, read_operation, without_ours
 from replayfloor.core.effects import Flow
 from replayfloor.core.errors import UsageError
+from replayfloor.core.journal import ReadOperation, Settlement
 
 if TYPE_CHECKING:
     import httpx
@@ -31,8 +34,11 @@ logger = logging.getLogger(__name__)
 class Shell:
     """The settings of a transport, one for each of its profiles."""
 
-    def __init__(self, settings: Sequence[Settings], *, owns_journal: bool) -> None:
+    def __init__(
+        self, settings: Sequence[Settings], upkeep: Upkeep | None, *, owns_journal: bool
+    ) -> None:
         self._settings = settings
+        self._upkeep = upkeep
         self._owns_journal = owns_journal
         self._closing = threading.Lock()
         first = settings[0]
@@ -121,6 +127,38 @@ class Shell:
             raise
         if entered is not None:
             _leave(entered, None)
+
+    def sweep_due(self) -> Callable[[], object] | None:
+        """Return what removes old entries of the journal, if it is time to do so."""
+        upkeep, now_ns = self._upkeep, self.look().wall_ns
+        if upkeep is None or not upkeep.due(now_ns):
+            return None
+        return lambda: upkeep.sweep(self.journal, now_ns)
+
+    def pending(self) -> tuple[PendingOperation, ...]:
+        """Return what is pending under the transport's profiles, the oldest first."""
+        moment = self.look()
+        found = [
+            each for name in self._namespaces() for each in pending(self.journal, moment, name)
+        ]
+        return tuple(sorted(found, key=lambda each: each.first_attempt_at))
+
+    def settle(
+        self, operation_id: str, settlement: Settlement, note: str, namespace: str | None
+    ) -> None:
+        """Settle an operation of one of the profiles; see `operations.settle`."""
+        names = self._namespaces() if namespace is None else [namespace]
+        if len(names) > 1:
+            standing = [
+                name for name in names if self.journal.read(ReadOperation(name, operation_id))
+            ]
+            if len(standing) > 1:
+                raise UsageError(f"{operation_id!r} is in several namespaces, name one: {standing}")
+            names = standing or names
+        settle(self.journal, names[0], operation_id, settlement, note, self.look())
+
+    def _namespaces(self) -> list[str]:
+        return list(dict.fromkeys(each.profile.namespace for each in self._settings))
 
     def close_journal(self) -> None:
         """Close the journal if it was opened here."""
