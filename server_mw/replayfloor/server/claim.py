@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from replayfloor.core.claims import Finish
 from replayfloor.core.derived import derived_key
@@ -22,15 +23,32 @@ class BaseClaim:
         id: 32 hex digits that name the receipt in logs and events; not the key.
         taken_over: whether an earlier execution died under this key. What it did in an atomic
             route was rolled back.
+        age: how long ago the key was made or first sent, as the key or its sender tells, by the
+            clock of whoever made it; None if neither does.
+        past_horizon: whether this may be a repetition of an operation whose receipt is gone: the
+            key was used before, or is older than receipts are kept. Only in routes with
+            `after_expiry="handler"`; look at the state of things instead of acting.
     """
 
-    __slots__ = ("_admitted", "_lease", "_options", "id", "recorded", "taken_over")
+    __slots__ = (
+        "_admitted",
+        "_lease",
+        "_options",
+        "age",
+        "id",
+        "past_horizon",
+        "recorded",
+        "taken_over",
+    )
 
     def __init__(self, admitted: Admitted, options: Options, lease: Lease) -> None:
         """Show an admission; `lease` has begun."""
         self._admitted, self._options, self._lease = admitted, options, lease
         self.id = admitted.id.hex()
         self.taken_over = admitted.taken_over
+        age_ms = admitted.age_ms
+        self.age = None if age_ms is None else timedelta(milliseconds=age_ms)
+        self.past_horizon = admitted.past_horizon
         self.recorded: Receipt | None = None
 
     @property

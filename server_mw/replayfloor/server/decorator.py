@@ -26,7 +26,7 @@ from replayfloor.server.decorator_mark import (
     name_of,
 )
 from replayfloor.server.decorator_wsgi import WsgiEndpoints
-from replayfloor.server.routes import AmbiguousOption, EffectsOption, Overrides
+from replayfloor.server.routes import AfterExpiryOption, AmbiguousOption, EffectsOption, Overrides
 
 __all__ = ["AsgiEndpoints", "IdempotentOptions", "Lookup", "WsgiEndpoints", "idempotent", "mounted"]
 
@@ -42,6 +42,7 @@ class IdempotentOptions(TypedDict, total=False):
     store: Collection[int] | None
     free: Collection[int] | None
     sensitive: bool | None
+    after_expiry: AfterExpiryOption | None
     lease_s: float | None
     wait_for_s: float | None
     fingerprint: FingerprintOption | None

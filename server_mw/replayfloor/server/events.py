@@ -18,6 +18,7 @@ class EventKind(StrEnum):
     FREED = "freed"
     REPLAYED = "replayed"
     REFUSED = "refused"
+    EXPIRED_BEFORE_RETRY = "expired-before-retry"
     LEASE_LOST = "lease-lost"
     RECEIPT_LOST = "receipt-lost"
     LOCK_UNAVAILABLE = "lock-unavailable"
@@ -30,6 +31,7 @@ class EventKind(StrEnum):
 
 WORTH_A_WARNING = frozenset(
     {
+        EventKind.EXPIRED_BEFORE_RETRY,
         EventKind.LEASE_LOST,
         EventKind.RECEIPT_LOST,
         EventKind.LOCK_UNAVAILABLE,

@@ -7,10 +7,19 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import TypeAlias, TypedDict
 
+from replayfloor.retention import InboundPolicy
 from replayfloor.server.body_rules import FingerprintOption
 from replayfloor.server.events import ServerEvent
-from replayfloor.server.routes import AmbiguousOption, EffectsOption, OutageOption, Route
+from replayfloor.server.routes import (
+    AfterExpiryOption,
+    AmbiguousOption,
+    EffectsOption,
+    OutageOption,
+    Route,
+)
 from replayfloor.server.sealing import Cipher
+
+RetentionOption: TypeAlias = InboundPolicy | timedelta | float | None
 
 OnEvent: TypeAlias = Callable[[ServerEvent], None]
 
@@ -52,9 +61,17 @@ class MiddlewareOptions(TypedDict, total=False):
         body_bytes_max: largest request body; above it 413, nothing executed. Default: 1 MiB.
 
     Receipts
-        retention: how long receipts are kept, in seconds or as timedelta; advertised in the
-            header Idempotency-Key-Lifetime; keys that tell to be older are refused. Default: they
-            are kept, and nothing is advertised.
+        retention: how long receipts are kept: an InboundPolicy, which derives it, or seconds or
+            a timedelta. Advertised in the header Idempotency-Key-Lifetime. Default: they are kept
+            for good, and nothing is advertised.
+        policy: an InboundPolicy; a `retention` beside it that is below its floor is refused.
+        after_expiry: what becomes of a repeated key whose receipt has expired, as far as that is
+            known: "refuse" (default): 400 `key-expired`, nothing is executed. "execute": it is a
+            new operation, unless the key or its sender tells that it is too old. "handler": the
+            handler is run, and finds it in `claim.past_horizon`.
+        audit_retention: how long a key is known as used, receipt included, so that a late
+            repetition is refused after its answer is gone; 16 bytes a key. Default: no longer than
+            the receipt.
         response_bytes_max: largest answer kept for a replay; a larger one passes through, and a
             repeated request is told that it was executed. Default: 1 MiB.
         response_headers_max: the same for the number of header lines. Default: 100.
@@ -84,7 +101,10 @@ class MiddlewareOptions(TypedDict, total=False):
     fingerprint: FingerprintOption | None
     exclude: Sequence[str]
     body_bytes_max: int
-    retention: timedelta | float | None
+    retention: RetentionOption
+    policy: InboundPolicy | None
+    after_expiry: AfterExpiryOption
+    audit_retention: timedelta | float | None
     response_bytes_max: int
     response_headers_max: int
     response_cipher: Cipher | None

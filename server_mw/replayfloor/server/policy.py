@@ -64,6 +64,18 @@ class Outage(StrEnum):
     EXECUTE = "execute"
 
 
+class AfterExpiry(StrEnum):
+    """What becomes of a repeated key whose receipt has expired, as far as that can be known.
+
+    REFUSE: 400 `key-expired`. EXECUTE: a new operation, unless the key or its sender tells that it
+    is old (then 400). HANDLER: the handler runs, and `claim.past_horizon` tells it.
+    """
+
+    REFUSE = "refuse"
+    EXECUTE = "execute"
+    HANDLER = "handler"
+
+
 class Disposition(StrEnum):
     """What becomes of the key after the handler ended."""
 
@@ -75,7 +87,8 @@ class Disposition(StrEnum):
 class Options:
     """How one route is protected. Times in milliseconds; see IdempotencyMiddleware for meanings.
 
-    `retention_ms` is None if receipts are kept for ever: no key is too old then.
+    `retention_ms` is None if receipts are kept for ever: no key is too old then. `proofs`: the
+    store keeps proofs of keys whose receipts are gone.
     """
 
     required: bool = False
@@ -89,6 +102,8 @@ class Options:
     wait_ms: int = 0
     cache_ms: int = 0
     retention_ms: int | None = None
+    after_expiry: AfterExpiry = AfterExpiry.REFUSE
+    proofs: bool = False
     require_uuid7: bool = False
     key_rules: KeyRules = DEFAULT_RULES
     body_rule: BodyRule = DEFAULT_BODY_RULE
@@ -108,6 +123,15 @@ class Options:
     def takes_over(self) -> bool:
         """Whether an orphan is executed again: nothing happened, or once more does no harm."""
         return self.effects is not Effects.EXTERNAL
+
+    @property
+    def looks_for_proofs(self) -> bool:
+        """Whether a claim looks for proofs; a handler that is told needs them for a repetition."""
+        return self.proofs or self.after_expiry is AfterExpiry.HANDLER
+
+    def kept_ms(self, left_ms: int | None) -> int:
+        """Return how long the lock's place may keep a receipt that is live for `left_ms` more."""
+        return self.cache_ms if left_ms is None else min(self.cache_ms, left_ms)
 
     @property
     def executes_openly(self) -> bool:

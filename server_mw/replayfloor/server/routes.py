@@ -13,10 +13,11 @@ from starlette.routing import compile_path
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.server.body_rules import FingerprintOption, body_rule
-from replayfloor.server.policy import Ambiguous, Effects, Options, Outage
+from replayfloor.server.policy import AfterExpiry, Ambiguous, Effects, Options, Outage
 
 EffectsOption: TypeAlias = Literal["atomic", "external", "repeatable"]
 AmbiguousOption: TypeAlias = Literal["store", "release"]
+AfterExpiryOption: TypeAlias = Literal["refuse", "execute", "handler"]
 OutageOption: TypeAlias = Literal["refuse", "execute"]
 
 E = TypeVar("E", bound=StrEnum)
@@ -34,6 +35,8 @@ class Overrides:
         store: statuses that are stored although they would free the key.
         free: statuses, from 300, that free the key although they would be stored.
         sensitive: keep no body of an answer; a repeated request is told that it was executed.
+        after_expiry: what becomes of a repeated key whose receipt has expired: "refuse", "execute"
+            or "handler" (see MiddlewareOptions).
         lease_s: how soon a dead worker is noticed, in seconds.
         wait_for_s: how long a duplicate waits for the first answer before it gets the 409.
         fingerprint: a function that stands for the body in the fingerprint, or "off".
@@ -48,6 +51,7 @@ class Overrides:
     store: Collection[int] | None = None
     free: Collection[int] | None = None
     sensitive: bool | None = None
+    after_expiry: AfterExpiryOption | None = None
     lease_s: float | None = None
     wait_for_s: float | None = None
     fingerprint: FingerprintOption | None = None
@@ -72,6 +76,9 @@ class Overrides:
             "store": None if self.store is None else statuses_of("store", self.store),
             "free": None if self.free is None else statuses_of("free", self.free),
             "sensitive": self.sensitive,
+            "after_expiry": (
+                None if self.after_expiry is None else after_expiry_of(self.after_expiry)
+            ),
             "lease_ms": None if self.lease_s is None else milliseconds("lease_s", self.lease_s),
             "wait_ms": (
                 None if self.wait_for_s is None else milliseconds("wait_for_s", self.wait_for_s)
@@ -161,6 +168,11 @@ def effects_of(value: str) -> Effects:
 def ambiguous_of(value: str) -> Ambiguous:
     """Return the enum of an `ambiguous=` option. Raises ConfigurationError."""
     return _member("ambiguous", Ambiguous, value)
+
+
+def after_expiry_of(value: str) -> AfterExpiry:
+    """Return the enum of an `after_expiry=` option. Raises ConfigurationError."""
+    return _member("after_expiry", AfterExpiry, value)
 
 
 def outage_of(value: str) -> Outage:

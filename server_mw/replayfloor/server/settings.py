@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
@@ -14,12 +13,15 @@ from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import KEY_LENGTH_MAX, KeyRules
 from replayfloor.core.message import Headers
 from replayfloor.core.problem import DOCUMENTATION
+from replayfloor.retention import InboundPolicy
 from replayfloor.server.body_rules import FingerprintOption, body_rule
-from replayfloor.server.options import MiddlewareOptions, OnEvent
+from replayfloor.server.options import MiddlewareOptions, OnEvent, RetentionOption
 from replayfloor.server.policy import Options
+from replayfloor.server.retention import retention_of, seconds_of
 from replayfloor.server.routes import (
     Route,
     RouteTable,
+    after_expiry_of,
     ambiguous_of,
     effects_of,
     milliseconds,
@@ -81,7 +83,10 @@ class Arguments:
     methods: Sequence[str] = ("POST", "PATCH")
     store: Collection[int] = ()
     free: Collection[int] = ()
-    retention: timedelta | float | None = None
+    retention: RetentionOption = None
+    policy: InboundPolicy | None = None
+    after_expiry: str = "refuse"
+    audit_retention: timedelta | float | None = None
     require_uuid7: bool = False
     lease_s: float = 30.0
     wait_for_s: float = 0.0
@@ -103,7 +108,7 @@ class Arguments:
     def to_settings(self) -> Settings:
         """Check everything and open nothing. Raises ConfigurationError."""
         self._check()
-        retention_s = _seconds(self.retention)
+        retention_s = retention_of(self.retention, self.policy)
         lifetime: Headers = ()
         if retention_s is not None:
             lifetime = ((b"idempotency-key-lifetime", str(int(retention_s)).encode()),)
@@ -131,11 +136,24 @@ class Arguments:
             wait_ms=milliseconds("wait_for_s", self.wait_for_s),
             cache_ms=round(cache_s * 1000),
             retention_ms=None if retention_s is None else round(retention_s * 1000),
+            after_expiry=after_expiry_of(self.after_expiry),
+            proofs=self._keeps_proofs(retention_s),
             require_uuid7=self.require_uuid7,
             key_rules=self._key_rules(),
             body_rule=body_rule(fingerprint=self.fingerprint, exclude=self.exclude),
             documentation=self.documentation,
         )
+
+    def _keeps_proofs(self, retention_s: float | None) -> bool:
+        if self.audit_retention is None:
+            return False
+        audit_s = seconds_of("audit_retention", self.audit_retention)
+        if retention_s is None or audit_s <= retention_s:
+            raise ConfigurationError(
+                "audit_retention is how long a key is known as used, its receipt included: it has "
+                "to be longer than the retention"
+            )
+        return True
 
     def _key_rules(self) -> KeyRules:
         try:
@@ -196,12 +214,3 @@ def instance(
             "blocking one, whose name has no Async"
         )
     return option
-
-
-def _seconds(retention: timedelta | float | None) -> float | None:
-    if retention is None:
-        return None
-    seconds = retention.total_seconds() if isinstance(retention, timedelta) else retention
-    if not (math.isfinite(seconds) and seconds >= 1):
-        raise ConfigurationError("retention must be at least one second, or None to keep receipts")
-    return seconds

@@ -8,6 +8,7 @@ fenced. Ids and fingerprints are 16 bytes; a fence is 16 random bytes that name 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NewType, TypeAlias
 
 from replayfloor.core.effects import Effect
@@ -96,11 +97,26 @@ class Extend(Effect[bool]):
 # -- the receipts -----------------------------------------------------------------------------
 
 
+class Reuse(StrEnum):
+    """What a claim does about a key whose receipt has expired."""
+
+    TELL = "tell"
+    """The key is taken as a new one, and the answer says whether it was used before."""
+    REFUSE = "refuse"
+    """The key is refused as long as the store still knows that it was used."""
+    NEVER = "never"
+    """No key is taken that has no live receipt: the caller knows it to be older than those."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The key is taken by this fence. `taken_over`: from an orphan."""
+    """The key is taken by this fence.
+
+    `taken_over`: from an orphan. `reused`: it was used before, and its receipt has expired.
+    """
 
     taken_over: bool = False
+    reused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +129,10 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The key has a receipt."""
+    """The key has a receipt. It is live for `left_ms` more; None if it never expires."""
 
     receipt: Receipt
+    left_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +143,12 @@ class Orphaned:
     since_ms: int
 
 
-ClaimAnswer: TypeAlias = Claimed | InFlight | Finished | Orphaned
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The key was used, or is too old to be a first request, and its receipt is gone."""
+
+
+ClaimAnswer: TypeAlias = Claimed | InFlight | Finished | Orphaned | Expired
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +159,13 @@ class Claim(Effect[ClaimAnswer]):
     receipt is never claimed, however closely the claim follows the finish. With `takeover`, an
     orphan with the same fingerprint passes to this fence, and the old fence can write no more.
     Claiming again with the same fence is answered Claimed. The store's own clock decides whether
-    a lease ran out. Raises StoreUnavailable.
+    a lease ran out.
+
+    With `retention_ms`, a receipt is live for so long after it was finished, to the microsecond;
+    None means for ever. What an expired one means is said by `reuse`, and the store knows of it
+    as long as its row stands; with `proofs`, also by the proof that outlives the row. A claim that
+    stands, in flight or orphaned, comes before all that, however old it is. Raises
+    StoreUnavailable.
     """
 
     id: ReceiptId
@@ -145,6 +173,9 @@ class Claim(Effect[ClaimAnswer]):
     fence: Fence
     lease_ms: int
     takeover: bool = False
+    retention_ms: int | None = None
+    reuse: Reuse = Reuse.TELL
+    proofs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,15 +140,15 @@ def invalid_key(detail: str) -> Problem:
 
 
 def key_expired(retention_s: int) -> Problem:
-    """Return the 400 for a key that is older than the retention (draft -07, 2.3).
+    """Return the 400 for a key whose receipt has expired, or may have (draft -07, 2.3).
 
     Not 410: senders of webhooks take that for the end of the endpoint.
     """
     return Problem(
         ProblemKind.KEY_EXPIRED,
-        f"Receipts are kept for {retention_s} s and the key is older, so nobody can tell whether "
-        "it was used. Nothing was executed now. Find out whether the operation was carried out "
-        "before you use a new key.",
+        f"Receipts are kept for {retention_s} s. The key is older, or it was used longer ago, and "
+        "its answer is gone. Nothing was executed now. Find out whether the operation was carried "
+        "out before you use a new key.",
         members={"retention": retention_s},
     )
 

@@ -33,6 +33,7 @@ from replayfloor.core.errors import UsageError
 from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.locks import AsyncLock
 from replayfloor.testing.finish_in_contract import FinishInContract
+from replayfloor.testing.look_back_contract import LookBackContract
 from replayfloor.testing.receipts_subject import (
     AFTER_SHORT_MS,
     LONG_MS,
@@ -75,7 +76,7 @@ class LockSubject:
 
 
 @pytest.mark.anyio
-class ReceiptsContract(FinishInContract):
+class ReceiptsContract(FinishInContract, LookBackContract):
     """What every `AsyncReceipts` promises."""
 
     async def test_a_free_key_is_claimed(self, subject: ReceiptsSubject) -> None:

@@ -16,6 +16,7 @@ from replayfloor.core.claims import (
     Claim,
     ClaimAnswer,
     Claimed,
+    Expired,
     Extend,
     Fence,
     Finish,
@@ -26,6 +27,7 @@ from replayfloor.core.claims import (
     Orphaned,
     Release,
     Renew,
+    Reuse,
 )
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
 from replayfloor.core.receipt import Receipt
@@ -55,6 +57,8 @@ class World:
         self._locks: dict[ReceiptId, _Taken | _Kept] = {}
         self._claims: dict[ReceiptId, _Taken] = {}
         self._receipts: dict[ReceiptId, Receipt] = {}
+        self._finished_ms: dict[ReceiptId, int] = {}
+        self._proofs: set[ReceiptId] = set()
 
     # -- the lock -----------------------------------------------------------------------------
 
@@ -105,22 +109,40 @@ class World:
 
     def claim(self, claim: Claim) -> ClaimAnswer:
         """See `replayfloor.core.claims.Claim`."""
-        if (receipt := self._receipts.get(claim.id)) is not None:
-            return Finished(receipt)
         until_ms = self.now_ms + claim.lease_ms
         standing = self._claims.get(claim.id)
         if standing is None:
-            self._claims[claim.id] = _Taken(claim.fence, claim.fingerprint, until_ms)
-            return Claimed()
+            return self._take_free(claim, until_ms)
         left_ms = standing.until_ms - self.now_ms
         if standing.fence == claim.fence:
-            return Claimed()
+            return Claimed(reused=self._is_proven(claim))
         if left_ms > 0:
             return InFlight(standing.fingerprint, left_ms)
         if not claim.takeover or standing.fingerprint != claim.fingerprint:
             return Orphaned(standing.fingerprint, -left_ms)
         self._claims[claim.id] = replace(standing, fence=claim.fence, until_ms=until_ms)
-        return Claimed(taken_over=True)
+        return Claimed(taken_over=True, reused=self._is_proven(claim))
+
+    def _take_free(self, claim: Claim, until_ms: int) -> ClaimAnswer:
+        """Claim a key that nobody holds, if its receipt, or the lack of one, allows it."""
+        receipt = self._receipts.get(claim.id)
+        reused = receipt is not None or self._is_proven(claim)
+        if receipt is not None:
+            left_ms = None
+            if claim.retention_ms is not None:
+                left_ms = self._finished_ms[claim.id] + claim.retention_ms - self.now_ms
+            if left_ms is None or left_ms > 0:
+                return Finished(receipt, left_ms)
+        if claim.reuse is Reuse.NEVER or (claim.reuse is Reuse.REFUSE and reused):
+            return Expired()
+        if receipt is not None:
+            del self._receipts[claim.id]
+            self._proofs.add(claim.id)
+        self._claims[claim.id] = _Taken(claim.fence, claim.fingerprint, until_ms)
+        return Claimed(reused=reused)
+
+    def _is_proven(self, claim: Claim) -> bool:
+        return claim.proofs and claim.id in self._proofs
 
     def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
@@ -128,6 +150,7 @@ class World:
             return False
         del self._claims[finish.id]
         self._receipts[finish.id] = finish.receipt
+        self._finished_ms[finish.id] = self.now_ms
         return True
 
     def abandon(self, abandon: Abandon) -> bool:
@@ -169,3 +192,4 @@ class World:
         """Write a receipt without looking at any fence."""
         self._claims.pop(id_, None)
         self._receipts[id_] = receipt
+        self._finished_ms[id_] = self.now_ms

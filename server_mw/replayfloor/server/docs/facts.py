@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 from replayfloor.server.body_rules import BodyRule
 from replayfloor.server.policy import (
+    AfterExpiry,
     Disposition,
     Effects,
     Options,
@@ -185,18 +186,8 @@ def expiry(options: Options) -> str:
     ms = options.retention_ms
     if ms is None:
         return "Receipts are kept without limit: a key does not expire."
-    text = f"Receipts are kept for at least {words(ms)} ({seconds(ms)} s, {iso_duration(ms)})."
-    told = f"a request that says in `{FIRST_SENT_FIELD}` that it was first sent before that"
-    if options.require_uuid7:
-        text += (
-            f" An older key is refused with 400 `key-expired`, as is {told}; nothing is executed."
-        )
-    else:
-        text += (
-            " An older key that is a UUID version 7 is refused with 400 `key-expired`, as is "
-            f"{told}; nothing is executed. Any other key may be taken for a new one then, and the "
-            "request be executed again."
-        )
+    text = f"Receipts are kept for {words(ms)} ({seconds(ms)} s, {iso_duration(ms)})."
+    text += _after_expiry(options)
     return f"{text} So do not repeat a request later than {words(ms)} after it was first sent."
 
 
@@ -225,3 +216,20 @@ def listed(items: Sequence[str]) -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def _after_expiry(options: Options) -> str:
+    if options.after_expiry is AfterExpiry.HANDLER:
+        return (
+            " A key that was used longer ago, or tells to be older, is handed to the operation, "
+            "which looks at the state of things before it acts."
+        )
+    told = f"a request that says in `{FIRST_SENT_FIELD}` that it was first sent before that"
+    known = "" if options.require_uuid7 else " that is a UUID version 7"
+    text = f" An older key{known} is refused with 400 `key-expired`, as is {told}"
+    if options.after_expiry is AfterExpiry.REFUSE:
+        text += ", and any key that is still known to have been used"
+    text += "; nothing is executed."
+    if not options.require_uuid7:
+        text += " Any other key is taken for a new one then, and the request may be executed again."
+    return text

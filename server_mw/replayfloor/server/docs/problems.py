@@ -31,6 +31,7 @@ from replayfloor.server.docs.facts import bytes_words, words
 from replayfloor.server.flow.admit import UNKNOWN_RETRY_AFTER_S
 from replayfloor.server.flow.values import STORE_RETRY_AFTER_S
 from replayfloor.server.policy import (
+    AfterExpiry,
     Disposition,
     Effects,
     Options,
@@ -56,8 +57,8 @@ EXPLANATIONS: Final[dict[ProblemKind, Explanation]] = {
         "Correct it. The member `detail` says what is wrong.",
     ),
     ProblemKind.KEY_EXPIRED: Explanation(
-        "The key is older than receipts are kept, so nobody can tell whether it was used; nothing "
-        "was executed now.",
+        "The key is older than receipts are kept, or was used longer ago, and its answer is gone; "
+        "nothing was executed now.",
         "Find out whether the operation was carried out before you use a new key.",
     ),
     ProblemKind.KEY_REUSED: Explanation(
@@ -106,7 +107,8 @@ def _occurs(kind: ProblemKind, options: Options) -> bool:
         case ProblemKind.MISSING_KEY:
             return options.required
         case ProblemKind.KEY_EXPIRED:
-            return options.retention_ms is not None
+            told = options.after_expiry is AfterExpiry.HANDLER
+            return options.retention_ms is not None and not told
         case ProblemKind.OUTCOME_UNKNOWN:
             # Of an orphan, or of a commit whose answer was lost; a repeatable one is taken over.
             return options.effects is not Effects.REPEATABLE

@@ -6,6 +6,7 @@ Every path that does not end in Admitted gives the lock back.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from replayfloor.core.claims import (
@@ -16,6 +17,7 @@ from replayfloor.core.claims import (
     Claim,
     ClaimAnswer,
     Claimed,
+    Expired,
     Finished,
     Held,
     InFlight,
@@ -37,6 +39,7 @@ from replayfloor.core.problem import (
     answer_not_kept,
     in_flight,
     invalid_key,
+    key_expired,
     key_reused,
     outcome_unknown,
     store_unavailable,
@@ -44,7 +47,7 @@ from replayfloor.core.problem import (
 from replayfloor.core.receipt import Receipt
 from replayfloor.server.effects import BodyTooLarge, ClientGone, Pause, ReadRequest, RequestRead
 from replayfloor.server.events import EventKind
-from replayfloor.server.flow.age import refuse_by_age
+from replayfloor.server.flow.age import Age, judge_age
 from replayfloor.server.flow.values import (
     STORE_RETRY_AFTER_S,
     Admission,
@@ -79,10 +82,10 @@ def admit(call: Call, options: Options) -> Flow[Admission]:
         yield from refusal("", ProblemKind.INVALID_KEY)
         return Refused(invalid_key(str(error)))
     id_ = receipt_id(call.namespace, call.principal, key)
-    too_old = refuse_by_age(key, call, options)
-    if too_old is not None:
-        yield from refusal(id_.hex(), too_old.kind)
-        return Refused(too_old)
+    age = judge_age(key, call, options)
+    if isinstance(age, Problem):
+        yield from refusal(id_.hex(), age.kind)
+        return Refused(age)
     read = yield from ReadRequest(options.body_rule)
     match read:
         case ClientGone():
@@ -94,7 +97,9 @@ def admit(call: Call, options: Options) -> Flow[Admission]:
             fingerprint = read.fingerprint
         case _:
             assert_never(read)
-    ticket = Admitted(id_, fingerprint, call.fence, taken_over=False)
+    ticket = Admitted(
+        id_, fingerprint, call.fence, taken_over=False, age_ms=age.age_ms, past_horizon=age.past
+    )
     admission = yield from _take_waiting(ticket, options)
     yield from _tell_admission(ticket, admission)
     return admission
@@ -133,7 +138,8 @@ def _take(ticket: Admitted, options: Options) -> Flow[Admission]:
         raise
     if not isinstance(admission, Admitted):
         found = admission.receipt if isinstance(admission, Replayed) else None
-        yield from Release(ticket.id, ticket.fence, found, options.cache_ms)
+        keep_ms = options.kept_ms(admission.left_ms) if isinstance(admission, Replayed) else 0
+        yield from Release(ticket.id, ticket.fence, found, keep_ms)
     return admission
 
 
@@ -151,8 +157,16 @@ def _answer_from_lock(ticket: Admitted, lock: LockAnswer) -> Refused | Replayed 
 
 
 def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
-    takeover = options.takes_over
-    claim = Claim(ticket.id, ticket.fingerprint, ticket.fence, options.lease_ms, takeover)
+    claim = Claim(
+        ticket.id,
+        ticket.fingerprint,
+        ticket.fence,
+        options.lease_ms,
+        takeover=options.takes_over,
+        retention_ms=options.retention_ms,
+        reuse=Age(ticket.age_ms, ticket.past_horizon).reuse(options.after_expiry),
+        proofs=options.looks_for_proofs,
+    )
     try:
         answer = yield from _again_if_unsure(claim)
     except StoreUnavailable as error:
@@ -163,11 +177,15 @@ def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
             return Exposed()
         return Refused(store_unavailable(STORE_RETRY_AFTER_S))
     match answer:
-        case Claimed(taken_over):
-            admitted = Admitted(ticket.id, ticket.fingerprint, ticket.fence, taken_over)
+        case Claimed(taken_over, reused):
+            past = ticket.past_horizon or reused
+            admitted = replace(ticket, taken_over=taken_over, past_horizon=past)
             return (yield from _begin(admitted, options))
-        case Finished(receipt):
-            return _replay(ticket, receipt)
+        case Finished(receipt, left_ms):
+            return _replay(ticket, receipt, left_ms)
+        case Expired():
+            yield from event(ticket, EventKind.EXPIRED_BEFORE_RETRY)
+            return Refused(key_expired((options.retention_ms or 0) // 1000))
         case InFlight(fingerprint, left_ms):
             return _busy(ticket, fingerprint, in_flight(left_ms))
         case Orphaned(fingerprint):
@@ -211,12 +229,12 @@ def _reused(ticket: Admitted, fingerprint: Fingerprint) -> Refused:
     return Refused(key_reused(differing_parts(fingerprint, ticket.fingerprint)))
 
 
-def _replay(ticket: Admitted, receipt: Receipt) -> Refused | Replayed:
+def _replay(ticket: Admitted, receipt: Receipt, left_ms: int | None = None) -> Refused | Replayed:
     if receipt.fingerprint != ticket.fingerprint:
         return _reused(ticket, receipt.fingerprint)
     if receipt.tombstone:
         return Refused(answer_not_kept(receipt.response))
-    return Replayed(receipt)
+    return Replayed(receipt, left_ms)
 
 
 def _tell_admission(ticket: Admitted, admission: Admission) -> Flow[None]:

@@ -1,34 +1,61 @@
-"""Refuses a key that is older than receipts are kept. Pure.
+"""How old a request is, and what its key may still do. Pure.
 
 A receipt that has expired looks like one that never was, and executing would be a second time. But
-some keys tell their age, and some senders the time of their first attempt; these are refused
-instead. The age of any other key is unknown, and it executes as a first request (draft -07, 2.3,
-leaves it open).
+some keys tell their age, and some senders the time of their first attempt. Such a key is replayed
+as long as its receipt is there, and is not executed once that may be gone. The age of any other
+key is unknown (draft -07, 2.3, leaves open what becomes of it).
 """
 
 from __future__ import annotations
 
-from replayfloor.core.problem import Problem, invalid_key, key_expired
+from dataclasses import dataclass
+
+from replayfloor.core.claims import Reuse
+from replayfloor.core.problem import Problem, invalid_key
 from replayfloor.core.uuid7 import minted_ms
 from replayfloor.server.flow.values import Call
-from replayfloor.server.policy import Options
+from replayfloor.server.policy import AfterExpiry, Options
 
 SKEW_MS = 300_000
 """How far ahead of ours a sender's clock may be: five minutes, what Kerberos (RFC 4120, 8.2) and
-webhook signatures allow. A key from beyond would outlive its receipt by as much."""
+webhook signatures allow. A key from beyond would outlive its receipt by as much, and is refused;
+a key from within it may be that much older than it says, and is counted so."""
+
+SKEW_SHARE = 10
+"""The allowance is at most a tenth of the retention: with less, a test's retention of seconds would
+leave no time for a first request."""
 
 
-def refuse_by_age(key: str, call: Call, options: Options) -> Problem | None:
-    """Return the refusal of a key by its age, or None to go on."""
+@dataclass(frozen=True, slots=True)
+class Age:
+    """`age_ms` is None if nothing tells; `past`: the receipt of a first attempt may be gone."""
+
+    age_ms: int | None
+    past: bool
+
+    def reuse(self, after_expiry: AfterExpiry) -> Reuse:
+        """Return what a claim does about a key without a live receipt."""
+        if after_expiry is AfterExpiry.HANDLER:
+            return Reuse.TELL
+        if self.past:
+            return Reuse.NEVER
+        return Reuse.TELL if after_expiry is AfterExpiry.EXECUTE else Reuse.REFUSE
+
+
+def judge_age(key: str, call: Call, options: Options) -> Age | Problem:
+    """Return how old the request is, or the refusal of a key that does not tell, or wrongly."""
     minted = minted_ms(key)
-    if options.require_uuid7:
-        if minted is None:
-            return invalid_key("this operation requires a UUID version 7 as its key (RFC 9562)")
-        if minted > call.now_ms + SKEW_MS:
-            return invalid_key("the time of the UUID version 7 lies in the future")
+    if options.require_uuid7 and minted is None:
+        return invalid_key("this operation requires a UUID version 7 as its key (RFC 9562)")
     if options.retention_ms is None:
-        return None
+        return Age(_age_ms(minted, call), past=False)
+    if minted is not None and minted > call.now_ms + SKEW_MS:
+        return invalid_key("the time of the UUID version 7 lies in the future")
+    age_ms = _age_ms(minted, call)
+    margin_ms = min(SKEW_MS, options.retention_ms // SKEW_SHARE)
+    return Age(age_ms, past=age_ms is not None and age_ms > options.retention_ms - margin_ms)
+
+
+def _age_ms(minted: int | None, call: Call) -> int | None:
     known = [moment for moment in (minted, call.first_sent_ms) if moment is not None]
-    if known and min(known) < call.now_ms - options.retention_ms:
-        return key_expired(options.retention_ms // 1000)
-    return None
+    return max(0, call.now_ms - min(known)) if known else None

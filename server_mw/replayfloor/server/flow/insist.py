@@ -76,5 +76,6 @@ def announce(
 ) -> Flow[None]:
     """Tell that the receipt is durable, and leave it in the lock's place."""
     yield from event(admitted, EventKind.FINISHED, str(receipt.response.status))
-    release = Release(admitted.id, admitted.fence, receipt, options.cache_ms)
+    keep_ms = options.kept_ms(options.retention_ms)
+    release = Release(admitted.id, admitted.fence, receipt, keep_ms)
     yield from interruption.insist(release)

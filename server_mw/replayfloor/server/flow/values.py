@@ -38,12 +38,18 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The handler is to be run, once, under this claim."""
+    """The handler is to be run, once, under this claim.
+
+    `age_ms`: what the key or its sender tells, None if nothing. `past_horizon`: the key was used
+    before, or may have been, and its receipt is gone.
+    """
 
     id: ReceiptId
     fingerprint: Fingerprint
     fence: Fence
     taken_over: bool
+    age_ms: int | None = None
+    past_horizon: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +76,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Answer with the receipt."""
+    """Answer with the receipt. It is live for `left_ms` more; None if that is not known here."""
 
     receipt: Receipt
+    left_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

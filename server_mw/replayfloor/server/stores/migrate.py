@@ -85,6 +85,9 @@ def migrate(url: str) -> Migrated:
             "select replayfloor.ensure_partitions_v1(now() - %s, now() + %s, %s)",
             (PARTITION_WIDTH, PARTITIONS_AHEAD, PARTITION_WIDTH),
         ).fetchone()
+        connection.execute(
+            "select replayfloor.ensure_proofs_v1(now(), now() + %s)", (PARTITIONS_AHEAD,)
+        )
     assert made is not None  # a function returns a row
     return Migrated(tuple(missing), cast("int", made[0]))
 

@@ -14,6 +14,7 @@ from replayfloor.core.claims import (
     Claim,
     ClaimAnswer,
     Claimed,
+    Expired,
     Finish,
     Finished,
     InFlight,
@@ -36,6 +37,9 @@ def claim_parameters(claim: Claim) -> Values:
         "fence": UUID(bytes=claim.fence),
         "lease_ms": claim.lease_ms,
         "takeover": claim.takeover,
+        "retention_ms": claim.retention_ms,
+        "reuse": claim.reuse.value,
+        "proofs": claim.proofs,
     }
 
 
@@ -70,13 +74,19 @@ def claim_answer(row: Row) -> ClaimAnswer:
     Raises SchemaMissing for a state that this release does not know, ReceiptCorrupt for a receipt
     that cannot be decoded.
     """
-    state, fingerprint, age_ms, response = cast("tuple[str, UUID | None, int, bytes | None]", row)
+    state, fingerprint, age_ms, response, reused = cast(
+        "tuple[str, UUID | None, int | None, bytes | None, bool]", row
+    )
     if state in ("claimed", "taken_over"):
-        return Claimed(taken_over=state == "taken_over")
+        return Claimed(taken_over=state == "taken_over", reused=reused)
+    if state == "expired":
+        return Expired()
     if fingerprint is None:
         raise SchemaMissing(f"the claim was answered {state!r} without a fingerprint")
+    if state == "finished":
+        return Finished(decode_receipt(fingerprint.bytes, bytes(response or b"")), age_ms)
+    if age_ms is None or state not in ("in_flight", "orphaned"):
+        raise SchemaMissing(f"the claim was answered {state!r}, which this release does not know")
     if state == "in_flight":
         return InFlight(Fingerprint(fingerprint.bytes), age_ms)
-    if state == "orphaned":
-        return Orphaned(Fingerprint(fingerprint.bytes), -age_ms)
-    return Finished(decode_receipt(fingerprint.bytes, bytes(response or b"")))
+    return Orphaned(Fingerprint(fingerprint.bytes), -age_ms)

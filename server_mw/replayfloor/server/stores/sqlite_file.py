@@ -20,7 +20,7 @@ from replayfloor.server.stores.sqlite_work import begin, commit, committed
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 WAL_TRIES = 50
 """Switching a new file to WAL fails at once while another process does the same."""
@@ -103,6 +103,10 @@ def _create_schema(database: sqlite3.Connection) -> None:
             for statement in load("sql/sqlite/schema.sql").split(";"):
                 database.execute(statement)
         row = database.execute("select version from replayfloor_schema").fetchone()
+        if row == (1,):
+            for statement in load("sql/sqlite/schema_2.sql").split(";"):
+                database.execute(statement)
+            row = database.execute("select version from replayfloor_schema").fetchone()
         if row != (SCHEMA_VERSION,):
             raise SchemaMissing(
                 f"the file's schema is version {row}, this release needs {SCHEMA_VERSION}"

@@ -18,11 +18,13 @@ from replayfloor.core.claims import (
     Claim,
     ClaimAnswer,
     Claimed,
+    Expired,
     Finish,
     Finished,
     InFlight,
     Orphaned,
     Renew,
+    Reuse,
 )
 from replayfloor.core.errors import ConfigurationError, UsageError
 from replayfloor.core.fingerprint import Fingerprint
@@ -49,28 +51,60 @@ def take_claim(
     database: sqlite3.Connection, *, claim: Claim, now_ms: Callable[[], int]
 ) -> ClaimAnswer:
     """Claim a key; the whole runs under the write lock, so insert and look see one state."""
+    now = now_ms()
     parameters: Mapping[str, object] = {
         "id": claim.id,
         "fingerprint": claim.fingerprint,
         "fence": claim.fence,
         "lease_ms": claim.lease_ms,
-        "now_ms": now_ms(),
+        "now_ms": now,
     }
-    found = database.execute(load("sql/sqlite/receipt_find.sql"), parameters).fetchone()
-    if found is not None:
-        return Finished(decode_receipt(*found))
-    if database.execute(load("sql/sqlite/claim_insert.sql"), parameters).rowcount == 1:
-        return Claimed()
     row = database.execute(load("sql/sqlite/claim_find.sql"), parameters).fetchone()
+    if row is None:
+        return _take_free(database, claim, parameters, now)
     fingerprint, fence, left_ms = cast("tuple[bytes, bytes, int]", row)
     if fence == claim.fence:
-        return Claimed()
+        return Claimed(reused=_is_proven(database, claim, parameters))
     if left_ms > 0:
         return InFlight(Fingerprint(fingerprint), left_ms)
     if not claim.takeover or fingerprint != claim.fingerprint:
         return Orphaned(Fingerprint(fingerprint), -left_ms)
     database.execute(load("sql/sqlite/claim_take_over.sql"), parameters)
-    return Claimed(taken_over=True)
+    return Claimed(taken_over=True, reused=_is_proven(database, claim, parameters))
+
+
+def _take_free(
+    database: sqlite3.Connection, claim: Claim, parameters: Mapping[str, object], now_ms: int
+) -> ClaimAnswer:
+    """Claim a key that nobody holds, if its receipt, or the lack of one, allows it."""
+    row = database.execute(load("sql/sqlite/receipt_find.sql"), parameters).fetchone()
+    if row is None:
+        reused = _is_proven(database, claim, parameters)
+    else:
+        fingerprint, response, finished_ms = cast("tuple[bytes, bytes, int]", row)
+        left_ms = None
+        if claim.retention_ms is not None:
+            left_ms = finished_ms + claim.retention_ms - now_ms
+        if left_ms is None or left_ms > 0:
+            return Finished(decode_receipt(fingerprint, response), left_ms)
+        reused = True
+    if claim.reuse is Reuse.NEVER or (claim.reuse is Reuse.REFUSE and reused):
+        return Expired()
+    if row is not None:
+        # Moved to the proofs: a key has one receipt at most, and stays known as used if this
+        # execution comes to nothing.
+        database.execute(load("sql/sqlite/receipt_delete.sql"), parameters)
+        database.execute(load("sql/sqlite/proof_insert.sql"), parameters)
+    database.execute(load("sql/sqlite/claim_insert.sql"), parameters)
+    return Claimed(reused=reused)
+
+
+def _is_proven(
+    database: sqlite3.Connection, claim: Claim, parameters: Mapping[str, object]
+) -> bool:
+    if not claim.proofs:
+        return False
+    return database.execute(load("sql/sqlite/proof_find.sql"), parameters).fetchone() is not None
 
 
 def finish_steps(finish: Finish, now_ms: Callable[[], int]) -> FinishSteps:

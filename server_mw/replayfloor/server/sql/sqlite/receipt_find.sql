@@ -1,2 +1,2 @@
--- Promises to show the receipt of a finished key, if it is finished.
-select fingerprint, response from replayfloor_receipts where id = :id
+-- Promises to show the receipt of a finished key, if it has one, and when it was finished.
+select fingerprint, response, finished_ms from replayfloor_receipts where id = :id

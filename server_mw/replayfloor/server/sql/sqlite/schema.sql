@@ -19,5 +19,10 @@ create table replayfloor_receipts (
     response     blob    not null
 ) without rowid;
 
+create table replayfloor_proofs (
+    id      blob    not null primary key check (length(id) = 16),
+    used_ms integer not null
+) without rowid;
+
 create table replayfloor_schema (version integer not null);
-insert into replayfloor_schema (version) values (1);
+insert into replayfloor_schema (version) values (2);

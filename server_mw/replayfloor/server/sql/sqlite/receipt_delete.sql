@@ -1,0 +1,2 @@
+-- Promises: the key has no receipt any more.
+delete from replayfloor_receipts where id = :id
