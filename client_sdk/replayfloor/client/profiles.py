@@ -16,19 +16,9 @@ from replayfloor.client.profile_facts import Fact
 from replayfloor.client.profile_keys import KeyForm, mint_key, require_mintable
 from replayfloor.core.errors import ConfigurationError, InvalidKey
 from replayfloor.core.key import DEFAULT_RULES, KeyRules, check_key
+from replayfloor.retention.margins import default_margin_s
 
 NS_PER_S: Final = 1_000_000_000
-
-MARGIN_MIN_S: Final = 60.0
-"""What the margin has to cover: the write of the request, queueing at the provider's edge, and the
-disagreement of two clocks that are kept by NTP. Each is seconds; together, a minute is ample."""
-
-MARGIN_SHARE: Final = 0.02
-"""Of the retention: providers publish rounded numbers, and delete in runs of their own cadence."""
-
-MARGIN_SHARE_MAX: Final = 0.5
-"""The default margin takes no more, so that a retention of seconds (in tests) leaves time to send.
-Such a margin covers less than MARGIN_MIN_S asks for: do not run payments on it."""
 
 RETENTION_MAX_S: Final = 10 * 366 * 86_400.0
 """Ten years. A larger number is a mistake of unit, and would not fit a 64-bit count of ns."""
@@ -53,7 +43,8 @@ class Profile:
             the bare value.
         methods: requests with these methods get a key; all others pass through untouched.
         margin_s: seconds before the end of the retention at which sending stops. Default: 60 s or
-            2 % of the retention, whichever is more, but at most half of the retention.
+            2 % of the retention, whichever is more, but at most half of the retention
+            (`replayfloor.retention.margins` says why).
         body_field: the member of the JSON body that carries the key, for a provider that takes no
             header. Default: the header carries it.
         key_rules: length, in characters, and alphabet of the keys that the provider takes.
@@ -118,8 +109,7 @@ class Profile:
         """Seconds after the first attempt within which an attempt may start."""
         margin_s = self.margin_s
         if margin_s is None:
-            wanted_s = max(MARGIN_MIN_S, MARGIN_SHARE * self.retention_s)
-            margin_s = min(wanted_s, MARGIN_SHARE_MAX * self.retention_s)
+            margin_s = default_margin_s(self.retention_s)
         return self.retention_s - margin_s
 
     def send_deadline_ns(self, first_attempt_at_ns: int) -> int:

@@ -21,6 +21,7 @@ from replayfloor.client.support import UNPROFILED, learning_of
 from replayfloor.client.support_memory import SupportMemory
 from replayfloor.client.upkeep import FINISHED_KEPT_S, Upkeep
 from replayfloor.core.errors import ConfigurationError
+from replayfloor.retention import OutboundPolicy
 
 Profiles: TypeAlias = Profile | Sequence[Profile] | None
 
@@ -46,6 +47,7 @@ class TransportOptions(TypedDict, total=False):
     budget: RetryBudget | None
     keep_responses: bool
     keep_finished_s: float | None
+    policy: OutboundPolicy | None
     clock: Clock
     random: Callable[[], float]
 
@@ -66,6 +68,7 @@ def open_shell(
     profiles = (profile,) if profile is None or isinstance(profile, Profile) else profile
     if not profiles:
         raise ConfigurationError("no profile: no request would be protected; None if none is known")
+    _require_plan(profiles, options)
     budget = options.get("budget")
     shared = Settings(
         library=library,
@@ -81,6 +84,22 @@ def open_shell(
     kept_s = options.get("keep_finished_s", FINISHED_KEPT_S)
     upkeep = None if kept_s is None else Upkeep(kept_s)
     return Shell(each_settings, upkeep, owns_journal=isinstance(journal, str))
+
+
+def _require_plan(profiles: Sequence[Profile | None], options: TransportOptions) -> None:
+    policy: object = options.get("policy")
+    if policy is None:
+        return
+    if not isinstance(policy, OutboundPolicy):
+        raise ConfigurationError(
+            f"policy: a transport takes an OutboundPolicy, which says how long our client may "
+            f"repeat, and not {policy!r}"
+        )
+    budget_s = options.get("retry", DEFAULT_POLICY).budget_s
+    for profile in profiles:
+        if profile is None:
+            raise ConfigurationError("policy: without a profile no key is known to be kept")
+        policy.require_plan(send_window_s=profile.send_window_s, retry_budget_s=budget_s)
 
 
 def _terms(profile: Profile | None, options: TransportOptions) -> Terms:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from replayfloor.client.call import Call, Settings
@@ -18,6 +17,7 @@ from replayfloor.client.library import Library
 from replayfloor.client.operations import PendingOperation, pending, settle
 from replayfloor.client.options import EXTENSION
 from replayfloor.client.profiles import Profile
+from replayfloor.client.telemetry.scopes import scope_of
 from replayfloor.client.trail import MARK, Trail, trail_of
 from replayfloor.client.upkeep import Upkeep
 from replayfloor.client.wire import build_attempt, origin_of, read_operation, without_ours
@@ -27,9 +27,6 @@ from replayfloor.core.journal import ReadOperation, Settlement
 
 if TYPE_CHECKING:
     import httpx
-
-logger = logging.getLogger(__name__)
-
 
 class Shell:
     """The settings of a transport, one for each of its profiles."""
@@ -113,20 +110,11 @@ class Shell:
         profile = call.settings.profile
         return build_attempt(self.library, call.request, call.body, send, profile, trace)
 
-    @contextmanager
-    def scope(self, settings: Settings, request: httpx.Request) -> Generator[None]:
-        """Enter what the event sink wants to be entered around a call."""
-        entered = None
-        if self._sink is not None:
-            entered = _entered(self._sink, settings.profile.name, request.method)
-        try:
-            yield
-        except BaseException as error:
-            if entered is not None:
-                _leave(entered, error)
-            raise
-        if entered is not None:
-            _leave(entered, None)
+    def scope(self, settings: Settings, request: httpx.Request) -> AbstractContextManager[None]:
+        """Return what the event sink wants to be entered around a call; it disturbs nothing."""
+        if self._sink is None:
+            return nullcontext()
+        return scope_of(self._sink, settings.profile.name, request.method)
 
     def sweep_due(self) -> Callable[[], object] | None:
         """Return what removes old entries of the journal, if it is time to do so."""
@@ -169,24 +157,3 @@ class Shell:
 
 def _covers(profile: Profile, request: httpx.Request) -> bool:
     return profile.covers(request.method, request.url.host, request.url.path)
-
-
-def _entered(sink: ScopedSink, provider: str, method: str) -> AbstractContextManager[None] | None:
-    # Telemetry must not change what happens to a payment.
-    try:
-        scope = sink.scope(provider, method)
-        scope.__enter__()
-    except Exception:
-        logger.exception("the scope of on_event raised")
-        return None
-    return scope
-
-
-def _leave(scope: AbstractContextManager[None], error: BaseException | None) -> None:
-    try:
-        if error is None:
-            scope.__exit__(None, None, None)
-        else:
-            scope.__exit__(type(error), error, error.__traceback__)
-    except Exception:
-        logger.exception("the scope of on_event raised")
