@@ -111,16 +111,13 @@ class Upkeep:
             self._next_ns = now_ns + self._every_ns
             return True
 
-    def run(self, journal: Journal, now_ns: int) -> int:
-        """Remove a number of old entries if it is due; return how many.
-
-        One short transaction, so that it may be called at the end of a call. It never raises: a
-        journal that cannot be pruned now is pruned later, and the call has its answer.
-        """
-        return self.sweep(journal, now_ns) if self.due(now_ns) else 0
-
     def sweep(self, journal: Journal, now_ns: int) -> int:
-        """The same for a caller that has asked `due` itself."""
+        """Remove a number of old entries, for a caller that was told that it is due.
+
+        One short transaction, so that it may be made at the end of a call. It never raises: a
+        journal that cannot be pruned now is pruned later, and the call has its answer. Returns how
+        many were removed.
+        """
         try:
             removed = journal.prune(prune_effect(now_ns, self._keep_finished_s))
         except Exception:

@@ -58,7 +58,7 @@ def _is_cut_by_tls(connection: AnyConnection) -> bool:
     """
     connection.pgconn.consume_input()
     connection.pgconn.consume_input()
-    return connection.pgconn.status is not ConnStatus.OK
+    return connection.pgconn.status != ConnStatus.OK
 
 
 def cut(connection: AnyConnection) -> None:
