@@ -16,9 +16,9 @@ from replayfloor.client.conclusions import refuse_body
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import Trace
 from replayfloor.client.inner import checked
+from replayfloor.client.leaks import LEAKS
 from replayfloor.client.operations import PendingOperation
 from replayfloor.client.shell import Shell
-from replayfloor.client.wire import LEAKS
 from replayfloor.core.drivers import run
 from replayfloor.core.effects import Effect
 from replayfloor.core.journal import Settlement
@@ -36,7 +36,11 @@ class TransportBase:
         self._inner = inner
         self._shell = shell
         self._sleep = sleep
-        self._failures = (shell.library.transport_error, *LEAKS)
+        self._failures: tuple[type[Exception], ...] = (
+            shell.library.transport_error,
+            *shell.library.leaks,
+            *LEAKS,
+        )
 
     def beside(self, inner: httpx.BaseTransport, /) -> Self:
         """Return a transport over another inner one that shares the journal and everything else."""
@@ -55,8 +59,12 @@ class TransportBase:
             raise refuse_body(self._shell.library, settings.profile, request) from error
         with self._shell.scope(settings, request):
             response = self._call(settings, request, body)
-        if (sweep := self._shell.sweep_due()) is not None:
-            sweep()
+        try:
+            if (sweep := self._shell.sweep_due()) is not None:
+                sweep()
+        except BaseException:
+            response.close()
+            raise
         return response
 
     def _call(self, settings: Settings, request: httpx.Request, body: bytes) -> httpx.Response:
@@ -85,11 +93,11 @@ class TransportBase:
         fence = call.fence(send)
         user = cast("Trace | None", call.request.extensions.get("trace"))
         request = self._shell.attempt(call, send, fence.wrap(user))
-        status = None
+        status, is_late = None, call.bound(send)
         try:
             arriving = self._inner.handle_request(request)
             status = arriving.status_code
-            response, raw = read_response(self._shell.library, arriving)
+            response, raw = read_response(self._shell.library, arriving, is_late)
         except self._failures as error:
             return call.failed(error, fence, status)
         return call.answered(response, raw)

@@ -24,9 +24,9 @@ from replayfloor.client.conclusions import refuse_body
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import AsyncTrace
 from replayfloor.client.inner import checked
+from replayfloor.client.leaks import LEAKS
 from replayfloor.client.operations import PendingOperation
 from replayfloor.client.shell import Shell
-from replayfloor.client.wire import LEAKS
 from replayfloor.core.drivers import run_async
 from replayfloor.core.effects import Effect
 from replayfloor.core.journal import Settlement
@@ -55,7 +55,11 @@ class AsyncTransportBase:
         self._inner = inner
         self._shell = shell
         self._sleep = sleep
-        self._failures = (shell.library.transport_error, *LEAKS)
+        self._failures: tuple[type[Exception], ...] = (
+            shell.library.transport_error,
+            *shell.library.leaks,
+            *LEAKS,
+        )
 
     def beside(self, inner: httpx.AsyncBaseTransport, /) -> Self:
         """Return a transport over another inner one that shares the journal and everything else."""
@@ -74,17 +78,14 @@ class AsyncTransportBase:
             raise refuse_body(self._shell.library, settings.profile, request) from error
         with self._shell.scope(settings, request):
             response = await self._call(settings, request, body)
-        if (sweep := self._shell.sweep_due()) is not None:
-            await self._swept(sweep, response)
-        return response
-
-    async def _swept(self, sweep: Callable[[], object], response: httpx.Response) -> None:
         try:
-            await in_thread(sweep)
+            if (sweep := self._shell.sweep_due()) is not None:
+                await in_thread(sweep)
         except BaseException:
-            # Cancelled: nobody gets the answer any more, and it may hold a connection.
+            # Cancelled, for one: nobody gets the answer, and it may hold a connection.
             await close_async(response)
             raise
+        return response
 
     async def _call(
         self, settings: Settings, request: httpx.Request, body: bytes
@@ -125,11 +126,11 @@ class AsyncTransportBase:
         fence = call.fence(send)
         user = cast("AsyncTrace | None", call.request.extensions.get("trace"))
         request = self._shell.attempt(call, send, fence.wrap_async(user))
-        status = None
+        status, is_late = None, call.bound(send)
         try:
             arriving = await self._inner.handle_async_request(request)
             status = arriving.status_code
-            response, raw = await read_response_async(self._shell.library, arriving)
+            response, raw = await read_response_async(self._shell.library, arriving, is_late)
         except self._failures as error:
             return call.failed(error, fence, status)
         return call.answered(response, raw)

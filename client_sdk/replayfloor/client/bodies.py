@@ -7,6 +7,7 @@ again for the caller.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -70,11 +71,12 @@ def _append(body: bytearray, chunk: bytes) -> None:
 
 
 def read_response(
-    library: Library, response: httpx.Response
+    library: Library, response: httpx.Response, is_late: Callable[[], bool]
 ) -> tuple[httpx.Response, bytes | None]:
     """Return the answer, unread, and its raw body; the body is None if it is still arriving.
 
-    An answer that was read to its end, or failed, is closed.
+    An answer that was read to its end, or failed, is closed. `is_late` is asked at every chunk:
+    a body that dribbles trips no time-out of the library.
     """
     assert isinstance(response.stream, library.sync_stream)
     read: list[bytes] = []
@@ -86,6 +88,8 @@ def read_response(
         for chunk in chunks:
             read.append(chunk)
             size += len(chunk)
+            if is_late():
+                raise library.read_timeout("the answer took longer than the call may take")
             if size > RESPONSE_BYTES_MAX:
                 return _rebuilt(library, response, library.rest(read, chunks, response)), None
     except BaseException:
@@ -97,11 +101,12 @@ def read_response(
 
 
 async def read_response_async(
-    library: Library, response: httpx.Response
+    library: Library, response: httpx.Response, is_late: Callable[[], bool]
 ) -> tuple[httpx.Response, bytes | None]:
     """Return the answer, unread, and its raw body; the body is None if it is still arriving.
 
-    An answer that was read to its end, or failed, is closed.
+    An answer that was read to its end, or failed, is closed. `is_late` is asked at every chunk:
+    a body that dribbles trips no time-out of the library.
     """
     assert isinstance(response.stream, library.async_stream)
     read: list[bytes] = []
@@ -113,6 +118,8 @@ async def read_response_async(
         async for chunk in chunks:
             read.append(chunk)
             size += len(chunk)
+            if is_late():
+                raise library.read_timeout("the answer took longer than the call may take")
             if size > RESPONSE_BYTES_MAX:
                 return _rebuilt(library, response, library.async_rest(read, chunks, response)), None
     except BaseException:

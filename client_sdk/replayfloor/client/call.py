@@ -22,6 +22,7 @@ from replayfloor.client.effects import (
     Reply,
     Send,
 )
+from replayfloor.client.elapsed import passed_s
 from replayfloor.client.events import AttemptStarted, Event, left
 from replayfloor.client.fence import Fence
 from replayfloor.client.journal import Journal
@@ -151,6 +152,15 @@ class Call:
     def fence(self, send: Send) -> Fence:
         """Return the fence of an attempt that is about to be made."""
         return Fence(send, self.settings.look, self._leaves)
+
+    def bound(self, send: Send) -> Callable[[], bool]:
+        """Return whether the attempt, which begins now, has taken longer than it may."""
+        began = self.settings.look()
+
+        def is_late() -> bool:
+            return passed_s(began, self.settings.look()) > send.timeout_s
+
+        return is_late
 
     def _leaves(self, moment: Moment) -> None:
         # Told from within the library's send: there an instrumentation's span is the current one.

@@ -41,3 +41,9 @@ def is_late(send: Send, moment: Moment) -> bool:
 def _since_ns(boot_id: str, boot_ns: int, moment: Moment) -> int:
     same_boot = boot_id != "" and boot_id == moment.boot_id
     return max(0, moment.boot_ns - boot_ns) if same_boot else 0
+
+
+def passed_s(since: Moment, moment: Moment) -> float:
+    """Return the seconds between two looks at the clocks, the most that either clock shows."""
+    boot_ns = _since_ns(since.boot_id, since.boot_ns, moment)
+    return max(boot_ns, moment.wall_ns - since.wall_ns, 0) / NS_PER_S

@@ -81,6 +81,9 @@ class Fence:
 
     def _observe(self, name: str, info: TraceInfo) -> None:
         self._witnessed = True
+        if self._withdrawn(name, info):
+            self.sent -= 1
+            return
         event, _, phase = name.rpartition(".")
         # A CONNECT opens a tunnel through a proxy; it is not the request.
         if event not in _HEADERS or _method(info) == b"CONNECT":
@@ -95,6 +98,15 @@ class Fence:
         elif type(info.get("exception")).__name__ == "LocalProtocolError":
             # The headers were refused while they were encoded, before anything was written.
             self.sent -= 1
+
+    def _withdrawn(self, name: str, info: TraceInfo) -> bool:
+        """Return whether the library sends again by itself what the server did not take up.
+
+        httpcore does so with a stream that is above the last one of a server that goes away
+        (RFC 9113, 6.8), before anything of an answer came.
+        """
+        told = type(info.get("exception")).__name__ == "ConnectionNotAvailable"
+        return told and name == "http2.receive_response_headers.failed"
 
 
 def _method(info: TraceInfo) -> object:

@@ -106,11 +106,14 @@ class Library:
     async_client: type[httpx.AsyncClient]
     transport_error: type[httpx.TransportError]
     read_error: type[httpx.ReadError]
+    read_timeout: type[httpx.ReadTimeout]
     decoding_error: type[httpx.DecodingError]
+    leaks: tuple[type[Exception], ...]
+    """What escapes of the layer below, although it is not meant to."""
     never_sent: tuple[type[Exception], ...]
     """Raised before a connection is used, and so before a trace hook could see anything."""
     permanent: tuple[type[Exception], ...]
-    """Failures that the same request meets again."""
+    """Failures that the same request meets again, unless they come of the answer."""
     rest: MakesRest
     async_rest: MakesAsyncRest
     errors: Errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import httpcore as core
 import httpx
 
 from replayfloor.client import errors
@@ -60,7 +61,9 @@ HTTPX: Final = Library(
     async_client=httpx.AsyncClient,
     transport_error=httpx.TransportError,
     read_error=httpx.ReadError,
+    read_timeout=httpx.ReadTimeout,
     decoding_error=httpx.DecodingError,
+    leaks=(core.ConnectionNotAvailable,),
     never_sent=(httpx.PoolTimeout, httpx.UnsupportedProtocol),
     permanent=(httpx.UnsupportedProtocol, httpx.LocalProtocolError),
     rest=_Rest,

@@ -9,8 +9,10 @@ from replayfloor.client.library import AsyncRest, Errors, Library, Rest
 
 if TYPE_CHECKING:
     # The same surface under another name: for the types, the one that the shared modules speak of.
+    import httpcore as core
     import httpx as twin
 else:
+    import httpcore2 as core
     import httpx2 as twin
 
 
@@ -64,7 +66,9 @@ HTTPX2: Final = Library(
     async_client=twin.AsyncClient,
     transport_error=twin.TransportError,
     read_error=twin.ReadError,
+    read_timeout=twin.ReadTimeout,
     decoding_error=twin.DecodingError,
+    leaks=(core.ConnectionNotAvailable,),
     never_sent=(twin.PoolTimeout, twin.UnsupportedProtocol),
     permanent=(twin.UnsupportedProtocol, twin.LocalProtocolError),
     rest=_Rest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random as random_numbers
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias, TypedDict, Unpack
+from typing import TypeAlias, TypedDict, Unpack, cast
 
 from replayfloor.client.budget import RetryBudget
 from replayfloor.client.call import Settings
@@ -87,7 +87,7 @@ def open_shell(
 
 
 def _require_plan(profiles: Sequence[Profile | None], options: TransportOptions) -> None:
-    policy: object = options.get("policy")
+    policy = cast("object", options.get("policy"))
     if policy is None:
         return
     if not isinstance(policy, OutboundPolicy):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-import anyio
-
 from replayfloor.client.effects import Failure, Operation, Reply, Send
 from replayfloor.client.fence import AsyncTrace, DeadlinePassed, Fence, Trace
 from replayfloor.client.options import (
@@ -30,16 +28,6 @@ if TYPE_CHECKING:
     import httpx
 
     from replayfloor.client.library import Library
-
-LEAKS: Final = (
-    OSError,  # among them ssl.SSLError, which the library lets through
-    anyio.EndOfStream,
-    anyio.BrokenResourceError,
-    anyio.ClosedResourceError,
-    DeadlinePassed,
-)
-"""What an inner transport raises besides the library's TransportError: leaks of the layers below,
-and the fence."""
 
 _TIMEOUTS: Final = ("connect", "read", "write", "pool")
 
@@ -139,14 +127,16 @@ def as_library_error(library: Library, error: Exception) -> Exception:
 def to_failure(library: Library, error: Exception, fence: Fence, status: int | None) -> Failure:
     """Return what the flow has to know of an exception; `status`: the answer that broke off."""
     evidence = f"{type(error).__name__}: {error}"
-    if isinstance(error, (*library.never_sent, DeadlinePassed)):
-        maybe_sent = fence.sent > 0
-    else:
-        maybe_sent = fence.maybe_sent and fence.processed(error)
+    sure = isinstance(error, (*library.never_sent, DeadlinePassed))
+    maybe_sent = fence.sent > 0 if sure else fence.maybe_sent
+    # An answer that had begun is proof of the contrary, whatever the server says afterwards.
+    processed = status is not None or fence.processed(error)
+    # What the library calls our mistake may be the server's, once the request has left.
+    refused = isinstance(error, library.permanent) and fence.sent <= 0
     return Failure(
         evidence if status is None else f"status {status}, then {evidence}",
-        maybe_sent=maybe_sent,
-        transient=not isinstance(error, (*library.permanent, DeadlinePassed)),
+        maybe_sent=maybe_sent and processed,
+        transient=not (refused or isinstance(error, DeadlinePassed)),
         fenced=isinstance(error, DeadlinePassed),
     )
 
