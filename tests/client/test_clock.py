@@ -107,7 +107,7 @@ def test_a_clock_that_went_back_when_the_time_is_over_closes_the_operation() -> 
     world.now_ns = START_NS - S
 
     assert world.call().ending is Ending.UNKNOWN
-    assert world.journal.history[-1].state is OperationState.UNKNOWN_FINAL
+    assert world.journal.versions[-1].state is OperationState.UNKNOWN_FINAL
     (event,) = [each for each in world.events if isinstance(each, DeadlineFence)]
     assert not event.begun
 

@@ -30,7 +30,7 @@ from replayfloor.testing.client_world import START_NS, ClientWorld, SimulatedJou
 
 
 def _state(world: ClientWorld) -> OperationState:
-    return world.journal.history[-1].state
+    return world.journal.versions[-1].state
 
 
 def test_an_answer_is_returned_and_the_operation_is_done() -> None:

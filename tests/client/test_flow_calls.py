@@ -29,7 +29,7 @@ from replayfloor.testing.client_world import START_NS, ClientWorld, SimulatedJou
 
 
 def _state(world: ClientWorld) -> OperationState:
-    return world.journal.history[-1].state
+    return world.journal.versions[-1].state
 
 
 # -- a key that will never tell -------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_an_attempt_that_is_held_back_leaves_it_certain_that_nothing_was_sent() 
         Outcome.NOT_SENT,
         [],
     )
-    assert world.journal.history[-1].known is Outcome.NOT_SENT
+    assert world.journal.versions[-1].known is Outcome.NOT_SENT
 
 
 def test_what_the_fence_has_seen_is_kept_even_if_the_clock_is_set_back_at_once() -> None:
@@ -219,7 +219,7 @@ def test_a_lease_is_kept_over_a_wait_that_is_longer_than_it() -> None:
 
     world.call()
 
-    waiting = [entry for entry in world.journal.history if entry.attempts == 1]
+    waiting = [entry for entry in world.journal.versions if entry.attempts == 1]
     assert max(entry.lease_until_ns for entry in waiting) > START_NS + 2 * 10**9
 
 

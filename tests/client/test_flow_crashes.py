@@ -141,7 +141,7 @@ def test_a_clock_that_jumps_neither_renews_a_key_nor_reopens_an_operation(
         world.now_ns = max(START_NS - 10**15, world.now_ns + int(jump_s * 1e9))
 
     assert set(violations(world)) <= {TWICE}
-    entries = world.journal.history
+    entries = world.journal.versions
     assert all(entry.last_seen_at_ns >= entry.first_attempt_at_ns for entry in entries)
 
 

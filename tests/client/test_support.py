@@ -106,7 +106,7 @@ def test_an_operation_that_was_stuck_for_longer_than_the_lifetime_is_closed() ->
     world.support.note(NoteSupport(ORIGIN, Support(RETENTION_S)))
 
     assert world.call().ending is Ending.UNKNOWN
-    assert world.journal.history[-1].state is OperationState.UNKNOWN_FINAL
+    assert world.journal.versions[-1].state is OperationState.UNKNOWN_FINAL
 
 
 # -- an advertised lifetime -----------------------------------------------------------------------
@@ -121,7 +121,7 @@ def _told(lifetime_s: int, learning: Learning) -> ClientWorld:
 
 def test_a_shorter_lifetime_shortens_the_deadline_and_is_kept() -> None:
     world = _told(40, Learning.SHORTEN)
-    (entry,) = world.journal.history[-1:]
+    (entry,) = world.journal.versions[-1:]
     world.support = SupportMemory()
     world.pass_time(21)
 
@@ -134,7 +134,7 @@ def test_a_longer_lifetime_is_believed_of_a_server_of_ours_only() -> None:
     for learning, retention_s in ((Learning.SHORTEN, RETENTION_S), (Learning.REPLACE, 1000.0)):
         world = _told(1000, learning)
 
-        assert world.journal.history[-1].retention_s == retention_s
+        assert world.journal.versions[-1].retention_s == retention_s
 
 
 def test_a_lifetime_that_was_learned_holds_for_the_next_operation() -> None:

@@ -1,42 +1,34 @@
-"""Every journal keeps the contract; and what only a file can promise."""
+"""Every journal of one machine keeps the contract; and what only a file can promise."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import random
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from contract.journal_sequences import SEQUENCES, follows_the_rules
 from replayfloor.client.journal import Journal, MemoryJournal, SQLiteJournal, open_journal
 from replayfloor.client.journal.sqlite_file import SQLiteFile
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
-from replayfloor.core.journal import (
-    BeginOperation,
-    CloseOperation,
-    EndAttempt,
-    JournalEntry,
-    PruneOperations,
-    ReadOperation,
-    ReleaseLease,
-    RenewLease,
-    Settlement,
-    SettleOperation,
-    StartAttempt,
+from replayfloor.core.journal import BeginOperation, JournalEntry, StartAttempt
+from replayfloor.testing.journal_contract import (
+    ENTRY,
+    LATER_NS,
+    PLACE,
+    JournalContract,
+    refuses_everything,
 )
-from replayfloor.core.outcome import Outcome
-from replayfloor.testing.client_world import SimulatedJournal
-from replayfloor.testing.journal_contract import ENTRY, LATER_NS, PLACE, JournalContract
+from replayfloor.testing.journal_simulated import SimulatedJournal
 
 # Kills itself once the call has returned: nothing is flushed, closed or finalised after it.
 WRITE_AND_DIE = """
@@ -59,8 +51,6 @@ PROCESSES = 4
 WRITES_EACH = 20
 PATIENCE_S = 60.0
 FORK_PATIENCE_S = 10.0
-SEQUENCES = 12
-EFFECTS_EACH = 40
 
 
 class TestMemoryJournal(JournalContract):
@@ -73,6 +63,16 @@ class TestSimulatedJournal(JournalContract):
     @pytest.fixture
     def journal(self) -> Journal:
         return SimulatedJournal()
+
+
+def test_a_simulated_journal_that_is_down_refuses_everything_and_forgets_nothing() -> None:
+    journal = SimulatedJournal()
+    journal.begin(BeginOperation(ENTRY))
+    journal.down = True
+    assert refuses_everything(journal)
+
+    journal.down = False
+    assert journal.history() == (ENTRY,)
 
 
 class TestSQLiteJournal(JournalContract):
@@ -156,66 +156,12 @@ def test_of_several_processes_one_gets_the_lease(path: Path, tmp_path: Path) -> 
     journal.close()
 
 
-def _perform_any(journal: Journal, chance: random.Random) -> object:
-    """Perform an effect that chance decides; equal chances decide the same for every journal."""
-    place = ("provider", chance.choice(("invoice-1", "invoice-2")))
-    at_ns, elapsed_ns = chance.randrange(20), chance.randrange(20)
-    owner, lease_s = chance.choice((b"", b"\x00" * 16, b"\xff" * 16)), chance.choice((0.0, 5e-9))
-    entry = replace(
-        ENTRY,
-        namespace=place[0],
-        operation_id=place[1],
-        key=chance.choice(("key-1", "key-2")),
-        first_attempt_at_ns=at_ns,
-        last_attempt_at_ns=at_ns,
-        last_seen_at_ns=at_ns,
-        send_deadline_ns=at_ns + 3,
-        lease_owner=owner if lease_s else b"",
-    )
-    ended = EndAttempt(
-        *place,
-        at_ns,
-        chance.choice(list(Outcome)),
-        f"evidence {at_ns}",
-        done=chance.random() < 0.2,
-        final_status=chance.choice((None, 201)),
-        elapsed_ns=elapsed_ns,
-        lease_owner=owner,
-        response=chance.choice((None, b"", b"answer")),
-        retention_s=chance.choice((None, 0.0, 2.5)),
-        send_deadline_ns=elapsed_ns,
-    )
-    settlement = chance.choice(list(Settlement))
-    performs: list[Callable[[], object]] = [
-        lambda: journal.begin(BeginOperation(entry, lease_s)),
-        lambda: journal.start_attempt(StartAttempt(*place, at_ns, elapsed_ns, owner, lease_s)),
-        lambda: journal.start_attempt(StartAttempt(*place, at_ns, elapsed_ns, owner, lease_s)),
-        lambda: journal.end_attempt(ended),
-        lambda: journal.renew_lease(RenewLease(*place, at_ns, owner, lease_s)),
-        lambda: journal.release_lease(ReleaseLease(*place, owner)),
-        lambda: journal.close_operation(CloseOperation(*place, at_ns, elapsed_ns)),
-        lambda: journal.settle(SettleOperation(*place, at_ns, settlement, f"note {at_ns}")),
-        lambda: journal.prune(PruneOperations(None, at_ns)),
-        lambda: journal.read(ReadOperation(*place)),
-    ]
-    weights = [4, 4, 4, 4, 3, 2, 1, 1, 1, 1]
-    (perform,) = chance.choices(performs, weights)
-    try:
-        return perform()
-    except StoreUnavailable as error:
-        return str(error)
-
-
 @pytest.mark.parametrize("seed", range(SEQUENCES))
 def test_after_any_sequence_of_effects_the_file_says_what_the_rules_say(
     seed: int, path: Path
 ) -> None:
-    file, reference = SQLiteJournal(path), MemoryJournal()
-    ours, theirs = random.Random(seed), random.Random(seed)
-
-    with closing(file):
-        for _ in range(EFFECTS_EACH):
-            assert _perform_any(file, ours) == _perform_any(reference, theirs)
+    with closing(SQLiteJournal(path)) as journal:
+        assert follows_the_rules(journal, seed)
 
 
 def test_a_file_that_another_process_is_just_opening_is_waited_for(path: Path) -> None:
@@ -334,7 +280,11 @@ def test_a_journal_is_opened_from_its_url(path: Path) -> None:
     assert isinstance(open_journal("memory:"), MemoryJournal)
 
 
-@pytest.mark.parametrize("url", ["", "sqlite:", "sqlite:///", "sqlite:///:memory:", "file.db"])
-def test_any_other_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError):
+@pytest.mark.parametrize(
+    "url",
+    ["", "sqlite:", "sqlite:///", "sqlite:///:memory:", "file.db", "postgresql+psycopg://u:pw@h/d"],
+)
+def test_any_other_url_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
         open_journal(url)
+    assert "pw" not in str(refused.value)

@@ -25,7 +25,7 @@ from replayfloor.client.errors import (
     OutcomeUndetermined,
     OutcomeUnknown,
 )
-from replayfloor.client.journal import MemoryJournal, SQLiteJournal
+from replayfloor.client.journal import MemoryJournal, PostgresJournal, SQLiteJournal
 from replayfloor.client.options import operation
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import Profile
@@ -47,6 +47,7 @@ __all__ = [
     "OutcomePending",
     "OutcomeUndetermined",
     "OutcomeUnknown",
+    "PostgresJournal",
     "Profile",
     "RetryPolicy",
     "SQLiteJournal",

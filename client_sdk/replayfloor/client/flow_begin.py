@@ -7,6 +7,7 @@ wait until it is done and then ask for its answer with the same key, or read the
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from replayfloor.client.effects import Emit, Entropy, Now, Operation, Sleep
 from replayfloor.client.events import Ending, JournalFailed, WaitReason, WaitStarted
@@ -30,6 +31,10 @@ from replayfloor.core.journal_rules import NS_PER_S, leased_to_another
 from replayfloor.core.message import Response
 from replayfloor.core.outcome import Outcome
 from replayfloor.core.receipt import decode_receipt
+
+LEASE_WAIT_MIN_S: Final = 0.05
+"""Least wait between two looks at another call's lease. Its end is a moment of the journal's clock,
+which may be a database's: the clock here may show that it has ended, and the journal not."""
 
 _NS_PER_MS = 1_000_000
 _BUSY = "another call of this operation is sending it"
@@ -96,7 +101,7 @@ def _difference(standing: JournalEntry, operation: Operation) -> str | None:
     """Return how the request differs from the one that stands under its operation id or key."""
     if operation.operation_id not in (None, standing.operation_id):
         return f"the key belongs to the operation {standing.operation_id!r}"
-    if operation.key not in (None, standing.key):
+    if operation.key not in (None, standing.key) and not operation.key_yields:
         return f"the operation was begun with another key, {standing.key!r}"
     now = (operation.method, operation.origin, operation.path)
     before = (standing.method, standing.origin, standing.path)
@@ -136,7 +141,8 @@ def take_lease(progress: Progress) -> Flow[Verdict | None]:
     """Count an attempt that the journal does not know of yet, once nobody else is sending.
 
     The count and the lease are one compare-and-set. Between the look that finds the lease free and
-    the taking of it another call may be faster; then the wait goes on.
+    the taking of it another call may be faster; then the wait goes on. Whether it has ended is for
+    the journal to say, by its own clock; the one here only says when it is worth asking again.
     """
     looks = 0
     while True:
@@ -161,24 +167,40 @@ def take_lease(progress: Progress) -> Flow[Verdict | None]:
             progress.counted = True
             return None
         progress.leased = False
+        refused_ns = progress.elapsed_ns
         while True:
             verdict = yield from _wait_for_another(progress, looks)
             if verdict is not None:
                 return verdict
             looks += 1
-            if not leased_to_another(progress.entry, progress.owner, progress.seen.wall_ns):
+            if _worth_asking(progress, refused_ns):
                 break
+
+
+def _worth_asking(progress: Progress, refused_ns: int) -> bool:
+    """Return whether the lease that was refused at this elapsed time may have ended by now.
+
+    The clock here may be behind the journal's by any time, and the lease seem to last for as long:
+    after the length of a lease it is asked for in any case.
+    """
+    waited_ns = progress.elapsed_ns - refused_ns
+    if waited_ns >= progress.terms.policy.lease_s * NS_PER_S:
+        return True
+    return not leased_to_another(progress.entry, progress.owner, progress.seen.wall_ns)
 
 
 def _wait_for_another(progress: Progress, looks: int) -> Flow[Verdict | None]:
     """Wait a little and look what the other call has come to; return a verdict if that is it."""
     progress.hear(progress.entry)
     left_s = (progress.entry.lease_until_ns - progress.seen.wall_ns) / NS_PER_S
-    wait_s = max(0.0, min(left_s, lease_poll_s(looks)))
+    wait_s = lease_poll_s(looks)
+    if left_s > 0:
+        wait_s = max(LEASE_WAIT_MIN_S, min(left_s, wait_s))
     if not progress.fits(wait_s):
         return progress.stopped(_BUSY)
     if looks == 0:
-        waiting = WaitStarted(**progress.facts(), wait_s=left_s, reason=WaitReason.ANOTHER_CALL)
+        reason = WaitReason.ANOTHER_CALL
+        waiting = WaitStarted(**progress.facts(), wait_s=max(wait_s, left_s), reason=reason)
         yield from Emit(waiting)
     yield from Sleep(wait_s)
     progress.slept(wait_s)
@@ -196,7 +218,10 @@ def _wait_for_another(progress: Progress, looks: int) -> Flow[Verdict | None]:
 def keep_lease(progress: Progress, wait_s: float) -> Flow[None]:
     """Keep the lease over a wait that is longer than it: the server has asked everybody to wait."""
     entry, lease_s = progress.entry, progress.terms.policy.lease_s
-    if entry.lease_until_ns - progress.seen.wall_ns > wait_s * NS_PER_S or not progress.leased:
+    by_the_clock_ns = entry.lease_until_ns - progress.seen.wall_ns
+    # If the journal's clock is ahead of the one here, the lease only seems to last.
+    by_the_count_ns = lease_s * NS_PER_S - (progress.elapsed_ns - progress.attempt_began_ns)
+    if min(by_the_clock_ns, by_the_count_ns) > wait_s * NS_PER_S or not progress.leased:
         return
     place = (entry.namespace, entry.operation_id, progress.seen.wall_ns)
     try:

@@ -28,6 +28,7 @@ from replayfloor.core.journal import ReadOperation, Settlement
 if TYPE_CHECKING:
     import httpx
 
+
 class Shell:
     """The settings of a transport, one for each of its profiles."""
 

@@ -27,6 +27,9 @@ NOTE_LENGTH_MAX = 500
 PENDING_MAX = 1000
 """Entries returned by one look at what is pending: a bound for memory, not for the journal."""
 
+HISTORY_MAX = 1000
+"""Entries returned by one ReadHistory: whoever wants more asks again, after the last one."""
+
 PRUNED_MAX = 1000
 """Entries removed by one PruneOperations: a short transaction, so that no send waits for it."""
 
@@ -136,6 +139,10 @@ class BeginOperation(Effect[Begun]):
     - An entry that stands is returned unchanged, its lease included.
     - If no entry has the operation id but one of the namespace has the key, that one is returned.
     - Namespaces share nothing.
+    - The evidence and the note are kept as EndAttempt and SettleOperation keep theirs.
+    - Raises UsageError, and writes nothing, if a name in the entry (any text of it but the evidence
+      and the note) holds what no store can keep: NUL, or half of a surrogate pair. So no entry has
+      such a name: every other effect treats an operation that has one as one that is not there.
     - Raises StoreUnavailable; the entry may stand nevertheless.
     """
 
@@ -177,7 +184,8 @@ class EndAttempt(Effect[JournalEntry]):
     - With `response`, it is kept; without it an earlier one stays.
     - With `retention_s`, it and `send_deadline_ns` replace those of the entry: the provider said
       for how long it keeps keys. Without it both stay.
-    - The evidence is replaced, cut to EVIDENCE_LENGTH_MAX characters.
+    - The evidence is replaced, cut to EVIDENCE_LENGTH_MAX characters; U+FFFD stands in it for what
+      no store can keep (see BeginOperation).
     - The moments and the elapsed time never get smaller.
     - It counts whoever holds the lease: what an attempt has taught is true in any case.
     - Raises StoreUnavailable, also for an operation that is not there.
@@ -251,7 +259,7 @@ class SettleOperation(Effect[JournalEntry]):
     Method: `settle`.
 
     - An open or unknown_final operation becomes settled, with the settlement and the note (cut to
-      NOTE_LENGTH_MAX characters); every lease ends.
+      NOTE_LENGTH_MAX characters, and kept as evidence is); every lease ends.
     - A done operation stays done: its answer is known. A settled one gets the new settlement.
     - The moment never gets smaller.
     - Raises StoreUnavailable, also for an operation that is not there.
@@ -289,6 +297,49 @@ class ReadPending(Effect[tuple[JournalEntry, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadHistory(Effect[tuple[JournalEntry, ...]]):
+    """Return entries of every state, in the order of namespace and operation id. Method:
+    `history`.
+
+    - Texts are ordered by their code points.
+    - `namespace` None means every namespace.
+    - It begins behind the place `after`, a namespace and an operation id, whether or not an entry
+      is there; with None it begins with the first.
+    - At most `limit` entries. So a whole journal is read by asking again after the last entry,
+      until fewer than `limit` come: an entry that stands all the while comes exactly once.
+    - Raises UsageError for a place that no entry can have (see BeginOperation).
+    - Raises StoreUnavailable.
+    """
+
+    namespace: str | None = None
+    after: tuple[str, str] | None = None
+    limit: int = HISTORY_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingCount:
+    """How many operations of one provider and namespace are in one state, and since when."""
+
+    provider: str
+    namespace: str
+    state: OperationState
+    """OPEN or UNKNOWN_FINAL."""
+    count: int
+    """At least 1."""
+    oldest_first_attempt_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountPending(Effect[tuple[PendingCount, ...]]):
+    """Count what is open or unknown_final, however much it is. Method: `count_pending`.
+
+    - One PendingCount for each provider, namespace and state that has any, in the order of
+      namespace, provider and state.
+    - Raises StoreUnavailable.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class PruneOperations(Effect[int]):
     """Remove finished operations of long ago; return how many were removed. Method: `prune`.
 
@@ -306,3 +357,9 @@ class PruneOperations(Effect[int]):
 
 EVERY_PENDING = ReadPending()
 """The usual question."""
+
+FIRST_HISTORY = ReadHistory()
+"""The question with which reading a whole journal begins."""
+
+COUNT_PENDING = CountPending()
+"""The only question of its kind."""

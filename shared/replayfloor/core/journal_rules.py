@@ -1,13 +1,17 @@
 """What the journal's effects do to an entry: the reference that every journal has to match.
 
-Pure functions on entries. `now_ns` is the journal's clock: the effect's own moment where the
-journal has none.
+Pure functions on entries. `now_ns` is what the journal's clock shows, by which leases begin and
+end: the effect's own moment where the journal has no clock (None).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
+from replayfloor.core.errors import UsageError
 from replayfloor.core.journal import (
     EVIDENCE_LENGTH_MAX,
     FINISHED,
@@ -18,7 +22,9 @@ from replayfloor.core.journal import (
     EndAttempt,
     JournalEntry,
     OperationState,
+    PendingCount,
     PruneOperations,
+    ReadHistory,
     ReleaseLease,
     RenewLease,
     SettleOperation,
@@ -27,6 +33,33 @@ from replayfloor.core.journal import (
 from replayfloor.core.outcome import join
 
 NS_PER_S = 1_000_000_000
+
+_NAMES: Final = (
+    "namespace", "operation_id", "key", "provider", "method", "origin", "path", "boot_id",
+)  # fmt: skip
+"""The texts of an entry that say what it is: they are stored as they are, or not at all."""
+
+_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
+"""Postgres keeps no NUL in a text, and UTF-8 has no form for half of a surrogate pair."""
+
+_REPLACEMENT: Final = "\ufffd"
+
+
+def is_storable(*names: str | None) -> bool:
+    """Return whether every journal could keep each of the names exactly; None is no name."""
+    return not any(name is not None and _UNSTORABLE.search(name) for name in names)
+
+
+def as_kept(text: str, length_max: int) -> str:
+    """Return a text that says something to a person, as every journal keeps it."""
+    return _UNSTORABLE.sub(_REPLACEMENT, text[:length_max])
+
+
+def place_after(effect: ReadHistory) -> tuple[str, str] | None:
+    """Return behind which place ReadHistory begins; raises UsageError if it is none."""
+    if effect.after is not None and not is_storable(*effect.after):
+        raise UsageError(f"no operation of the journal can be at {effect.after!r}")
+    return effect.after
 
 
 def leased_to_another(entry: JournalEntry, owner: bytes, now_ns: int) -> bool:
@@ -44,17 +77,31 @@ def without_lease(entry: JournalEntry) -> JournalEntry:
     return replace(entry, lease_owner=b"", lease_until_ns=0)
 
 
-def as_inserted(effect: BeginOperation) -> JournalEntry:
-    """Return the entry that BeginOperation inserts."""
+def as_inserted(effect: BeginOperation, now_ns: int | None = None) -> JournalEntry:
+    """Return the entry that BeginOperation inserts; raises UsageError if no journal keeps it."""
     entry = effect.entry
+    for name in _NAMES:
+        if not is_storable(text := getattr(entry, name)):
+            raise UsageError(
+                f"no journal can keep the {name} {text!r}: it holds NUL or half of a surrogate pair"
+            )
+    if entry.last_evidence is not None:
+        evidence = as_kept(entry.last_evidence, EVIDENCE_LENGTH_MAX)
+        entry = replace(entry, last_evidence=evidence)
+    if entry.note is not None:
+        entry = replace(entry, note=as_kept(entry.note, NOTE_LENGTH_MAX))
     if effect.lease_s <= 0:
         return entry
-    return with_lease(entry, entry.lease_owner, effect.lease_s, entry.last_seen_at_ns)
+    began_ns = entry.last_seen_at_ns if now_ns is None else now_ns
+    return with_lease(entry, entry.lease_owner, effect.lease_s, began_ns)
 
 
-def with_attempt_started(entry: JournalEntry, effect: StartAttempt) -> JournalEntry:
+def with_attempt_started(
+    entry: JournalEntry, effect: StartAttempt, now_ns: int | None = None
+) -> JournalEntry:
     """Return the entry after StartAttempt."""
-    if entry.state in LATCHED or leased_to_another(entry, effect.lease_owner, effect.at_ns):
+    now_ns = effect.at_ns if now_ns is None else now_ns
+    if entry.state in LATCHED or leased_to_another(entry, effect.lease_owner, now_ns):
         return entry
     counted = replace(
         entry,
@@ -65,7 +112,7 @@ def with_attempt_started(entry: JournalEntry, effect: StartAttempt) -> JournalEn
     )
     if not effect.lease_owner:
         return without_lease(counted)
-    return with_lease(counted, effect.lease_owner, effect.lease_s, effect.at_ns)
+    return with_lease(counted, effect.lease_owner, effect.lease_s, now_ns)
 
 
 def with_attempt_ended(entry: JournalEntry, effect: EndAttempt) -> JournalEntry:
@@ -78,7 +125,7 @@ def with_attempt_ended(entry: JournalEntry, effect: EndAttempt) -> JournalEntry:
         worst=join(entry.worst, effect.outcome),
         state=OperationState.DONE if effect.done else entry.state,
         final_status=effect.final_status if effect.done else entry.final_status,
-        last_evidence=effect.evidence[:EVIDENCE_LENGTH_MAX],
+        last_evidence=as_kept(effect.evidence, EVIDENCE_LENGTH_MAX),
         response=entry.response if effect.response is None else effect.response,
     )
     if effect.retention_s is not None:
@@ -89,11 +136,14 @@ def with_attempt_ended(entry: JournalEntry, effect: EndAttempt) -> JournalEntry:
     return without_lease(ended) if releases else ended
 
 
-def with_lease_renewed(entry: JournalEntry, effect: RenewLease) -> JournalEntry:
+def with_lease_renewed(
+    entry: JournalEntry, effect: RenewLease, now_ns: int | None = None
+) -> JournalEntry:
     """Return the entry after RenewLease."""
     if not effect.lease_owner or entry.lease_owner != effect.lease_owner:
         return entry
-    return with_lease(entry, effect.lease_owner, effect.lease_s, effect.at_ns)
+    began_ns = effect.at_ns if now_ns is None else now_ns
+    return with_lease(entry, effect.lease_owner, effect.lease_s, began_ns)
 
 
 def with_lease_released(entry: JournalEntry, effect: ReleaseLease) -> JournalEntry:
@@ -122,7 +172,7 @@ def with_operation_settled(entry: JournalEntry, effect: SettleOperation) -> Jour
         seen,
         state=OperationState.SETTLED,
         settlement=effect.settlement,
-        note=effect.note[:NOTE_LENGTH_MAX],
+        note=as_kept(effect.note, NOTE_LENGTH_MAX),
     )
     return without_lease(settled)
 
@@ -133,4 +183,30 @@ def may_be_pruned(entry: JournalEntry, effect: PruneOperations) -> bool:
         entry.state in FINISHED
         and max(entry.last_seen_at_ns, entry.send_deadline_ns) < effect.finished_before_ns
         and effect.namespace in (None, entry.namespace)
+    )
+
+
+def is_in_history(entry: JournalEntry, effect: ReadHistory) -> bool:
+    """Return whether ReadHistory returns the entry (its limit aside)."""
+    after = place_after(effect)
+    behind = after is None or (entry.namespace, entry.operation_id) > after
+    return behind and effect.namespace in (None, entry.namespace)
+
+
+def pending_counts(entries: Iterable[JournalEntry]) -> tuple[PendingCount, ...]:
+    """Return what CountPending returns if these entries are all."""
+    oldest_ns: dict[tuple[str, str, OperationState], list[int]] = {}
+    for entry in entries:
+        if entry.state not in FINISHED:
+            group = (entry.namespace, entry.provider, entry.state)
+            oldest_ns.setdefault(group, []).append(entry.first_attempt_at_ns)
+    return tuple(
+        PendingCount(
+            provider=provider,
+            namespace=namespace,
+            state=state,
+            count=len(moments),
+            oldest_first_attempt_at_ns=min(moments),
+        )
+        for (namespace, provider, state), moments in sorted(oldest_ns.items())
     )

@@ -193,9 +193,8 @@ class Machine:
         process.answer, took_s = self.world.depart(send)
         if len(self.world.departures) > left:
             # A call that stood still between its lease and its send cannot know that it ended.
-            leased = [
-                each for each in (process, *under_way) if each.lease_until_ns > self.world.now_ns
-            ]
+            now_ns = self.world.journal.clock_ns(self.world.now_ns)
+            leased = [each for each in (process, *under_way) if each.lease_until_ns > now_ns]
             if len(leased) > 1:
                 raise Violation(SIMULTANEOUS)
         process.wakes_ns = self.world.true_ns + int(took_s * NS_PER_S)

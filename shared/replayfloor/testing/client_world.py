@@ -29,18 +29,15 @@ from replayfloor.client.effects import (
 from replayfloor.client.elapsed import is_late
 from replayfloor.client.events import Event
 from replayfloor.client.flow import operate
-from replayfloor.client.journal import MemoryJournal
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import NS_PER_S, Profile
 from replayfloor.client.progress import Terms, Verdict
 from replayfloor.client.support import LIFETIME_FIELD, Learning, NoteSupport, RecallSupport
 from replayfloor.client.support_memory import SupportMemory
 from replayfloor.core.effects import Effect, Flow
-from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint, fingerprint
 from replayfloor.core.journal import (
     BeginOperation,
-    Begun,
     CloseOperation,
     EndAttempt,
     JournalEntry,
@@ -63,62 +60,9 @@ from replayfloor.testing.client_faults import (
     SimulatedProvider,
     run_until_crash,
 )
+from replayfloor.testing.journal_simulated import SimulatedJournal as SimulatedJournal
 
 START_NS = 1_800_000_000 * NS_PER_S
-
-
-class SimulatedJournal(MemoryJournal):
-    """A journal that can be down, and that keeps every version of every entry."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.down = False
-        self.history: list[JournalEntry] = []
-
-    def begin(self, effect: BeginOperation) -> Begun:
-        """Perform BeginOperation."""
-        self._fail_if_down()
-        begun = super().begin(effect)
-        self.history.append(begun.entry)
-        return begun
-
-    def start_attempt(self, effect: StartAttempt) -> JournalEntry:
-        """Perform StartAttempt."""
-        self._fail_if_down()
-        return self._noted(super().start_attempt(effect))
-
-    def end_attempt(self, effect: EndAttempt) -> JournalEntry:
-        """Perform EndAttempt."""
-        self._fail_if_down()
-        return self._noted(super().end_attempt(effect))
-
-    def close_operation(self, effect: CloseOperation) -> JournalEntry:
-        """Perform CloseOperation."""
-        self._fail_if_down()
-        return self._noted(super().close_operation(effect))
-
-    def renew_lease(self, effect: RenewLease) -> JournalEntry:
-        """Perform RenewLease."""
-        self._fail_if_down()
-        return self._noted(super().renew_lease(effect))
-
-    def release_lease(self, effect: ReleaseLease) -> JournalEntry:
-        """Perform ReleaseLease."""
-        self._fail_if_down()
-        return self._noted(super().release_lease(effect))
-
-    def read(self, effect: ReadOperation) -> JournalEntry | None:
-        """Perform ReadOperation."""
-        self._fail_if_down()
-        return super().read(effect)
-
-    def _noted(self, entry: JournalEntry) -> JournalEntry:
-        self.history.append(entry)
-        return entry
-
-    def _fail_if_down(self) -> None:
-        if self.down:
-            raise StoreUnavailable("the simulated journal is down")
 
 
 @dataclass
@@ -311,7 +255,9 @@ class ClientWorld:
 
     def entry(self) -> JournalEntry | None:
         """Return what the journal holds of the operation."""
-        found = [entry for entry in self.journal.history if entry.operation_id == self.operation_id]
+        found = [
+            entry for entry in self.journal.versions if entry.operation_id == self.operation_id
+        ]
         return found[-1] if found else None
 
 
@@ -332,7 +278,7 @@ def violations(world: ClientWorld) -> list[str]:
             found.append("a request left at or past the send deadline")
         elif departure.entry.state is OperationState.UNKNOWN_FINAL:
             found.append("a request left after the operation was closed")
-    worst = [entry.worst for entry in world.journal.history]
+    worst = [entry.worst for entry in world.journal.versions]
     if any(later < earlier for earlier, later in pairwise(worst)):
         found.append("the worst outcome decreased")
     return found

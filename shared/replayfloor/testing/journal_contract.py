@@ -12,6 +12,7 @@ beside the contract.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -30,6 +31,7 @@ from replayfloor.core.journal import (
 )
 from replayfloor.core.outcome import Outcome
 from replayfloor.testing.journal_lease_contract import JournalLeaseContract
+from replayfloor.testing.journal_report_contract import JournalReportContract
 from replayfloor.testing.journal_subject import (
     EARLIER_NS,
     ENTRY,
@@ -42,10 +44,29 @@ from replayfloor.testing.journal_subject import (
 )
 from replayfloor.testing.journal_upkeep_contract import SETTLE, JournalUpkeepContract
 
-__all__ = ["ENTRY", "LATER_NS", "PLACE", "JournalContract"]
+__all__ = ["ENTRY", "LATER_NS", "PLACE", "JournalContract", "refuses_everything"]
 
 
-class JournalContract(JournalLeaseContract, JournalUpkeepContract):
+def refuses_everything(journal: Journal) -> bool:
+    """Return whether every operation of a journal raises StoreUnavailable."""
+    performs: list[Callable[[], object]] = [
+        lambda: journal.begin(BeginOperation(ENTRY)),
+        lambda: journal.start_attempt(StartAttempt(*PLACE, LATER_NS)),
+        lambda: journal.end_attempt(ended(Outcome.UNKNOWN)),
+        lambda: journal.close_operation(CloseOperation(*PLACE, LATER_NS)),
+        lambda: journal.renew_lease(RenewLease(*PLACE, LATER_NS, ONE, 1.0)),
+        lambda: journal.release_lease(ReleaseLease(*PLACE, ONE)),
+        lambda: journal.settle(SETTLE),
+        lambda: journal.read(ReadOperation(*PLACE)),
+        lambda: journal.prune(PruneOperations(None, LATER_NS)),
+        journal.pending,
+        journal.history,
+        journal.count_pending,
+    ]
+    return all(refuses(perform) for perform in performs)
+
+
+class JournalContract(JournalLeaseContract, JournalUpkeepContract, JournalReportContract):
     """What every journal keeps."""
 
     # -- BeginOperation
@@ -219,13 +240,4 @@ class JournalContract(JournalLeaseContract, JournalUpkeepContract):
         journal.begin(BeginOperation(ENTRY))
         journal.close()
 
-        assert refuses(lambda: journal.begin(BeginOperation(ENTRY)))
-        assert refuses(lambda: journal.start_attempt(StartAttempt(*PLACE, LATER_NS)))
-        assert refuses(lambda: journal.end_attempt(ended(Outcome.UNKNOWN)))
-        assert refuses(lambda: journal.close_operation(CloseOperation(*PLACE, LATER_NS)))
-        assert refuses(lambda: journal.renew_lease(RenewLease(*PLACE, LATER_NS, ONE, 1.0)))
-        assert refuses(lambda: journal.release_lease(ReleaseLease(*PLACE, ONE)))
-        assert refuses(lambda: journal.settle(SETTLE))
-        assert refuses(lambda: journal.read(ReadOperation(*PLACE)))
-        assert refuses(lambda: journal.prune(PruneOperations(None, LATER_NS)))
-        assert refuses(journal.pending)
+        assert refuses_everything(journal)

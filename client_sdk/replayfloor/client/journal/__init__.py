@@ -6,20 +6,27 @@ tests in `replayfloor.testing.journal_contract` hold every journal to it.
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 from urllib.parse import unquote
 
 from replayfloor.client.journal.memory import MemoryJournal
+from replayfloor.client.journal.postgres import PostgresJournal
 from replayfloor.client.journal.sqlite import SQLiteJournal
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.journal import (
+    COUNT_PENDING,
     EVERY_PENDING,
+    FIRST_HISTORY,
     BeginOperation,
     Begun,
     CloseOperation,
+    CountPending,
     EndAttempt,
     JournalEntry,
+    PendingCount,
     PruneOperations,
+    ReadHistory,
     ReadOperation,
     ReadPending,
     ReleaseLease,
@@ -28,10 +35,12 @@ from replayfloor.core.journal import (
     StartAttempt,
 )
 
-__all__ = ["Journal", "MemoryJournal", "SQLiteJournal", "open_journal"]
+__all__ = ["Journal", "MemoryJournal", "PostgresJournal", "SQLiteJournal", "open_journal"]
 
+_POSTGRES = ("postgresql://", "postgres://")
 _SQLITE = "sqlite:///"
 _MEMORY = "memory:"
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*(?=:)")
 
 
 class Journal(Protocol):
@@ -77,19 +86,35 @@ class Journal(Protocol):
         """Perform ReadPending."""
         ...
 
+    def history(self, effect: ReadHistory = FIRST_HISTORY) -> tuple[JournalEntry, ...]:
+        """Perform ReadHistory."""
+        ...
+
+    def count_pending(self, effect: CountPending = COUNT_PENDING) -> tuple[PendingCount, ...]:
+        """Perform CountPending."""
+        ...
+
     def close(self) -> None:
         """Release what is held. Every later operation raises StoreUnavailable."""
         ...
 
 
-def open_journal(url: str) -> MemoryJournal | SQLiteJournal:
-    """Return the journal of a URL: `memory:` or `sqlite:///path` (four slashes: from the root).
+def open_journal(url: str) -> MemoryJournal | PostgresJournal | SQLiteJournal:
+    """Return the journal of a URL; nothing is opened before its first use.
 
-    Raises ConfigurationError for any other.
+    `memory:`, `sqlite:///path` (four slashes: from the root), or `postgresql://…` (`postgres://…`
+    too), which needs the extra `journal-postgres`. Raises ConfigurationError for any other.
     """
     if url == _MEMORY:
         return MemoryJournal()
+    if url.startswith(_POSTGRES):
+        return PostgresJournal(url)
     path = unquote(url.removeprefix(_SQLITE))
     if not url.startswith(_SQLITE) or not path or path.startswith(":"):
-        raise ConfigurationError(f"a journal URL is {_MEMORY} or {_SQLITE}path, not {url!r}")
+        # Not the whole of it: a mistyped URL of a database holds a password all the same.
+        scheme = _SCHEME.match(url)
+        raise ConfigurationError(
+            f"a journal URL is {_MEMORY}, {_SQLITE}path or {_POSTGRES[0]}…, and not "
+            + (f"one of {scheme[0]!r}" if scheme else "this one")
+        )
     return SQLiteJournal(path)

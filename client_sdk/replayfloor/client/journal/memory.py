@@ -10,14 +10,19 @@ import threading
 
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.journal import (
+    COUNT_PENDING,
     EVERY_PENDING,
     FINISHED,
+    FIRST_HISTORY,
     BeginOperation,
     Begun,
     CloseOperation,
+    CountPending,
     EndAttempt,
     JournalEntry,
+    PendingCount,
     PruneOperations,
+    ReadHistory,
     ReadOperation,
     ReadPending,
     ReleaseLease,
@@ -27,7 +32,10 @@ from replayfloor.core.journal import (
 )
 from replayfloor.core.journal_rules import (
     as_inserted,
+    is_in_history,
     may_be_pruned,
+    pending_counts,
+    place_after,
     with_attempt_ended,
     with_attempt_started,
     with_lease_released,
@@ -48,9 +56,13 @@ class MemoryJournal:
         self._lock = threading.Lock()
         self._closed = False
 
+    def clock_ns(self, at_ns: int) -> int:
+        """Return what the clock of the leases shows when a caller's shows `at_ns`: the same."""
+        return at_ns
+
     def begin(self, effect: BeginOperation) -> Begun:
         """Perform BeginOperation."""
-        entry = effect.entry
+        entry = as_inserted(effect, self.clock_ns(effect.entry.last_seen_at_ns))
         place, by_key = (entry.namespace, entry.operation_id), (entry.namespace, entry.key)
         with self._lock:
             self._refuse_if_closed()
@@ -60,12 +72,13 @@ class MemoryJournal:
             if standing is not None:
                 return Begun(standing, resumed=True)
             self._by_key[by_key] = place
-            return Begun(self._put(as_inserted(effect)), resumed=False)
+            return Begun(self._put(entry), resumed=False)
 
     def start_attempt(self, effect: StartAttempt) -> JournalEntry:
         """Perform StartAttempt."""
         with self._lock:
-            return self._put(with_attempt_started(self._find(effect), effect))
+            now_ns = self.clock_ns(effect.at_ns)
+            return self._put(with_attempt_started(self._find(effect), effect, now_ns))
 
     def end_attempt(self, effect: EndAttempt) -> JournalEntry:
         """Perform EndAttempt."""
@@ -80,7 +93,8 @@ class MemoryJournal:
     def renew_lease(self, effect: RenewLease) -> JournalEntry:
         """Perform RenewLease."""
         with self._lock:
-            return self._put(with_lease_renewed(self._find(effect), effect))
+            now_ns = self.clock_ns(effect.at_ns)
+            return self._put(with_lease_renewed(self._find(effect), effect, now_ns))
 
     def release_lease(self, effect: ReleaseLease) -> JournalEntry:
         """Perform ReleaseLease."""
@@ -119,6 +133,21 @@ class MemoryJournal:
                 if entry.state not in FINISHED and effect.namespace in (None, entry.namespace)
             ]
         return tuple(sorted(found, key=lambda entry: entry.first_attempt_at_ns)[: effect.limit])
+
+    def history(self, effect: ReadHistory = FIRST_HISTORY) -> tuple[JournalEntry, ...]:
+        """Perform ReadHistory."""
+        place_after(effect)  # refused also where there is no entry to compare it with
+        with self._lock:
+            self._refuse_if_closed()
+            found = [entry for entry in self._entries.values() if is_in_history(entry, effect)]
+        found.sort(key=lambda entry: (entry.namespace, entry.operation_id))
+        return tuple(found[: effect.limit])
+
+    def count_pending(self, effect: CountPending = COUNT_PENDING) -> tuple[PendingCount, ...]:
+        """Perform CountPending."""
+        with self._lock:
+            self._refuse_if_closed()
+            return pending_counts(self._entries.values())
 
     def close(self) -> None:
         """Forget everything."""

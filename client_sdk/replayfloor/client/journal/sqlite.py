@@ -1,29 +1,41 @@
 """A journal in one SQLite file: durable, for any number of threads and processes of one machine.
 
 Every method is arguments, one statement, decode; the statements are in `sql/`. How the file is
-opened is in `sqlite_file`, how an entry is a row in `sqlite_rows`. A lease ends by the wall clock
+opened is in `sqlite_file`, how an entry is a row in `rows`. A lease ends by the wall clock
 that every process of the machine shares, which is the one of the effects' moments.
 """
 
 from __future__ import annotations
 
 import os
-from importlib.resources import files
 from typing import Final, TypeAlias
 
-from replayfloor.client.journal.sqlite_file import SQLiteFile, Value
-from replayfloor.client.journal.sqlite_rows import COLUMNS, decoded, encoded
+from replayfloor.client.journal.rows import (
+    Row,
+    Value,
+    decoded,
+    decoded_count,
+    encoded,
+    may_match,
+)
+from replayfloor.client.journal.sqlite_file import SQLiteFile
+from replayfloor.client.journal.statements import sqlite_statement
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.journal import (
+    COUNT_PENDING,
     EVERY_PENDING,
     EVIDENCE_LENGTH_MAX,
+    FIRST_HISTORY,
     NOTE_LENGTH_MAX,
     BeginOperation,
     Begun,
     CloseOperation,
+    CountPending,
     EndAttempt,
     JournalEntry,
+    PendingCount,
     PruneOperations,
+    ReadHistory,
     ReadOperation,
     ReadPending,
     ReleaseLease,
@@ -31,25 +43,26 @@ from replayfloor.core.journal import (
     SettleOperation,
     StartAttempt,
 )
-from replayfloor.core.journal_rules import NS_PER_S, as_inserted
+from replayfloor.core.journal_rules import (
+    NS_PER_S,
+    as_inserted,
+    as_kept,
+    place_after,
+)
 
-
-def _statement(name: str) -> str:
-    text = (files("replayfloor.client.journal") / "sql" / f"{name}.sql").read_text("utf-8")
-    return text.replace("/* columns */", COLUMNS)
-
-
-_INSERT: Final = _statement("insert_operation")
-_FIND: Final = _statement("find_operation")
-_START: Final = _statement("start_attempt")
-_END: Final = _statement("end_attempt")
-_CLOSE: Final = _statement("close_operation")
-_RENEW: Final = _statement("renew_lease")
-_RELEASE: Final = _statement("release_lease")
-_SETTLE: Final = _statement("settle_operation")
-_READ: Final = _statement("read_operation")
-_PENDING: Final = _statement("read_pending")
-_PRUNE: Final = _statement("prune_operations")
+_INSERT: Final = sqlite_statement("insert_operation")
+_FIND: Final = sqlite_statement("find_operation")
+_START: Final = sqlite_statement("start_attempt")
+_END: Final = sqlite_statement("end_attempt")
+_CLOSE: Final = sqlite_statement("close_operation")
+_RENEW: Final = sqlite_statement("renew_lease")
+_RELEASE: Final = sqlite_statement("release_lease")
+_SETTLE: Final = sqlite_statement("settle_operation")
+_READ: Final = sqlite_statement("read_operation")
+_PENDING: Final = sqlite_statement("read_pending")
+_HISTORY: Final = sqlite_statement("read_history")
+_COUNT: Final = sqlite_statement("count_pending")
+_PRUNE: Final = sqlite_statement("prune_operations")
 
 _OfOneOperation: TypeAlias = (
     StartAttempt
@@ -71,7 +84,7 @@ class SQLiteJournal:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = SQLiteFile(os.fspath(path), _statement("create_schema"))
+        self._file = SQLiteFile(os.fspath(path), sqlite_statement("create_schema"))
 
     def begin(self, effect: BeginOperation) -> Begun:
         """Perform BeginOperation."""
@@ -79,7 +92,7 @@ class SQLiteJournal:
         # the two, the entry that refused can only be pruned; then the second finds nothing, which
         # is told as StoreUnavailable, and nothing was sent.
         arguments = encoded(as_inserted(effect))
-        if inserted := self._file.run(_INSERT, arguments):
+        if inserted := self._rows(_INSERT, arguments):
             return Begun(decoded(inserted[0]), resumed=False)
         return Begun(self._one(_FIND, arguments), resumed=True)
 
@@ -98,7 +111,7 @@ class SQLiteJournal:
         details: dict[str, Value] = {
             "at_ns": effect.at_ns,
             "outcome": int(effect.outcome),
-            "evidence": effect.evidence[:EVIDENCE_LENGTH_MAX],
+            "evidence": as_kept(effect.evidence, EVIDENCE_LENGTH_MAX),
             "done": int(effect.done),
             "final_status": effect.final_status,
             "elapsed_ns": effect.elapsed_ns,
@@ -131,19 +144,34 @@ class SQLiteJournal:
         details: dict[str, Value] = {
             "at_ns": effect.at_ns,
             "settlement": effect.settlement.value,
-            "note": effect.note[:NOTE_LENGTH_MAX],
+            "note": as_kept(effect.note, NOTE_LENGTH_MAX),
         }
         return self._one(_SETTLE, _place(effect) | details)
 
     def read(self, effect: ReadOperation) -> JournalEntry | None:
         """Perform ReadOperation."""
-        rows = self._file.run(_READ, _place(effect))
+        rows = self._rows(_READ, _place(effect))
         return decoded(rows[0]) if rows else None
 
     def pending(self, effect: ReadPending = EVERY_PENDING) -> tuple[JournalEntry, ...]:
         """Perform ReadPending."""
         arguments: dict[str, Value] = {"namespace": effect.namespace, "limit": effect.limit}
-        return tuple(map(decoded, self._file.run(_PENDING, arguments)))
+        return tuple(map(decoded, self._rows(_PENDING, arguments)))
+
+    def history(self, effect: ReadHistory = FIRST_HISTORY) -> tuple[JournalEntry, ...]:
+        """Perform ReadHistory."""
+        after = place_after(effect) or (None, None)
+        arguments: dict[str, Value] = {
+            "namespace": effect.namespace,
+            "after_namespace": after[0],
+            "after_operation_id": after[1],
+            "limit": effect.limit,
+        }
+        return tuple(map(decoded, self._rows(_HISTORY, arguments)))
+
+    def count_pending(self, effect: CountPending = COUNT_PENDING) -> tuple[PendingCount, ...]:
+        """Perform CountPending."""
+        return tuple(map(decoded_count, self._rows(_COUNT, {})))
 
     def prune(self, effect: PruneOperations) -> int:
         """Perform PruneOperations."""
@@ -152,17 +180,20 @@ class SQLiteJournal:
             "finished_before_ns": effect.finished_before_ns,
             "limit": effect.limit,
         }
-        return len(self._file.run(_PRUNE, arguments))
+        return len(self._rows(_PRUNE, arguments))
 
     def close(self) -> None:
         """Close the file; it is not opened again."""
         self._file.close()
 
     def _one(self, statement: str, arguments: dict[str, Value]) -> JournalEntry:
-        rows = self._file.run(statement, arguments)
+        rows = self._rows(statement, arguments)
         if not rows:
             raise StoreUnavailable("the journal has no entry of this operation")
         return decoded(rows[0])
+
+    def _rows(self, statement: str, arguments: dict[str, Value]) -> list[Row]:
+        return self._file.run(statement, arguments) if may_match(arguments) else []
 
 
 def _place(effect: _OfOneOperation) -> dict[str, Value]:

@@ -12,12 +12,10 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
+from replayfloor.client.journal.rows import Row, Value
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
-
-Value: TypeAlias = str | bytes | int | float | None
-Row: TypeAlias = Mapping[str, Value]
 
 APPLICATION_ID: Final = 0x52504C46
 """Marks a file as ours ("RPLF"), so that another program's file is not taken for one."""
@@ -60,7 +58,7 @@ class SQLiteFile:
                     self._connection = _open(self._path, self._schema)
                 cursor = self._connection.execute(statement, arguments)
                 return [_row(cursor, values) for values in cursor.fetchall()]
-            except (sqlite3.Error, OverflowError) as error:
+            except (sqlite3.Error, OverflowError, UnicodeError) as error:
                 raise StoreUnavailable(f"SQLite journal {self._path}: {error}") from error
 
     def close(self) -> None:

@@ -1,13 +1,17 @@
-"""An entry as a row of the SQLite journal, and back. No statements, no file."""
+"""An entry as a row of a database, and back: the columns are the same in all. No statements."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
-from replayfloor.client.journal.sqlite_file import Row, Value
 from replayfloor.core.fingerprint import Fingerprint
-from replayfloor.core.journal import JournalEntry, OperationState, Settlement
+from replayfloor.core.journal import JournalEntry, OperationState, PendingCount, Settlement
+from replayfloor.core.journal_rules import is_storable
 from replayfloor.core.outcome import Outcome
+
+Value: TypeAlias = str | bytes | int | float | None
+Row: TypeAlias = Mapping[str, Value]
 
 COLUMNS: Final = (
     "namespace, operation_id, key, provider, method, origin, path, fingerprint, "
@@ -15,7 +19,7 @@ COLUMNS: Final = (
     "attempts, attempts_ended, last_attempt_at_ns, last_seen_at_ns, worst, state, final_status, "
     "last_evidence, lease_owner, lease_until_ns, response, settlement, note"
 )
-"""Every column, for `returning` and `select`."""
+"""Every column, in the order of the tables, for `returning` and `select`."""
 
 
 def encoded(entry: JournalEntry) -> dict[str, Value]:
@@ -83,6 +87,22 @@ def decoded(row: Row) -> JournalEntry:
         settlement=None if settlement is None else Settlement(settlement),
         note=_text_or_none(row["note"]),
     )
+
+
+def decoded_count(row: Row) -> PendingCount:
+    """Return the count of a row of count_pending.sql."""
+    return PendingCount(
+        provider=str(row["provider"]),
+        namespace=str(row["namespace"]),
+        state=OperationState(str(row["state"])),
+        count=_int(row["count"]),
+        oldest_first_attempt_at_ns=_int(row["oldest_first_attempt_at_ns"]),
+    )
+
+
+def may_match(arguments: Mapping[str, Value]) -> bool:
+    """Return False if a name among the arguments is one that no row can have."""
+    return is_storable(*(value for value in arguments.values() if isinstance(value, str)))
 
 
 def _text_or_none(value: Value) -> str | None:
