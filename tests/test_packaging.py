@@ -49,12 +49,16 @@ PUBLIC_NAMES: dict[str, list[str]] = {
         "OutcomePending",
         "OutcomeUndetermined",
         "OutcomeUnknown",
+        "PostgresJournal",
         "Profile",
         "RetryPolicy",
         "SQLiteJournal",
+        "operation",
+        "profile",
+        "wrap_client",
     ],
 }
-PUBLIC_NAMES_MAX = 14
+PUBLIC_NAMES_MAX = 18
 
 # What one side must never install or import for the other's sake.
 SERVER_ONLY = ("psycopg", "psycopg_pool", "redis", "starlette")
@@ -155,6 +159,8 @@ def test_the_wheel_carries_the_licence_and_the_command(wheel: zipfile.Path) -> N
     assert (info / "licenses" / "LICENSE").is_file()
     assert "replayfloor = replayfloor.cli:main" in commands
     assert "server = replayfloor.server.cli:app" in commands
+    assert "client = replayfloor.client.cli:app" in commands
+    assert "retention = replayfloor.retention.cli:app" in commands
 
 
 @pytest.mark.parametrize("name", sorted(packages()))
@@ -174,6 +180,8 @@ def test_the_base_installs_one_library(wheel: zipfile.Path) -> None:
     ("extra", "needed", "forbidden"),
     [
         ("client", CLIENT_ONLY, SERVER_ONLY),
+        ("httpx2", ("httpx2", "tenacity"), (*SERVER_ONLY, "httpx")),
+        ("journal-postgres", ("psycopg", "psycopg_pool"), ("redis", "starlette", *CLIENT_ONLY)),
         ("server", SERVER_ONLY, CLIENT_ONLY),
         ("cli", ("typer", "rich"), SERVER_ONLY + CLIENT_ONLY),
         ("otel", ("opentelemetry-api",), SERVER_ONLY + CLIENT_ONLY),
@@ -189,7 +197,7 @@ def test_an_extra_installs_its_own_and_nothing_of_the_other_side(
 
 
 def test_all_is_all_of_them(wheel: zipfile.Path) -> None:
-    parts = ["server", "sqlalchemy", "django", "client", "cli", "otel"]
+    parts = ["server", "sqlalchemy", "django", "client", "httpx2", "journal-postgres", "cli", "otel"]
     each = _closure(_requirements(wheel), parts)
 
     assert _closure(_requirements(wheel), ["all"]) == each
