@@ -10,9 +10,10 @@ import anyio
 import httpx
 import pytest
 
-from client.clients import PATIENCE_S, PROFILE, START_NS, Setup, info, named
+from client.clients import PATIENCE_S, PROFILE, START_NS, info, named
 from client.loopback import DROP, OK, Loopback, Reply, Step, closed_port, problem
-from replayfloor.client import IdempotentTransport, JournalUnavailable, OutcomePending
+from client.stacks import Stack, StackSetup, on_each_stack
+from replayfloor.client import JournalUnavailable, OutcomePending
 from replayfloor.core.journal import OperationState
 from replayfloor.core.message import Response
 from replayfloor.core.outcome import Outcome
@@ -24,13 +25,17 @@ from replayfloor.core.problem import (
     store_unavailable,
 )
 
+pytestmark = on_each_stack
+
 SLOW = Reply(delay_s=PATIENCE_S)
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_an_answer_that_may_change_is_asked_for_again(status: int, loopback: Loopback) -> None:
+def test_an_answer_that_may_change_is_asked_for_again(
+    status: int, loopback: Loopback, stack: Stack
+) -> None:
     loopback.script(Reply(status), OK)
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         response = client.post(loopback.url())
 
     assert (response.status_code, len(loopback.received)) == (201, 2)
@@ -39,10 +44,10 @@ def test_an_answer_that_may_change_is_asked_for_again(status: int, loopback: Loo
 @pytest.mark.parametrize("name", ["Idempotent-Replayed", "Idempotency-Replayed"])
 @pytest.mark.parametrize("status", [500, 503, 429])
 def test_a_replayed_answer_is_the_result_whatever_its_status(
-    status: int, name: str, loopback: Loopback
+    status: int, name: str, loopback: Loopback, stack: Stack
 ) -> None:
     loopback.script(DROP, Reply(status, ((name, "true"),)))
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         response = client.post(loopback.url())
 
     assert (response.status_code, len(loopback.received)) == (status, 2)
@@ -51,9 +56,11 @@ def test_a_replayed_answer_is_the_result_whatever_its_status(
 
 
 @pytest.mark.parametrize("status", [200, 202, 302, 400, 401, 402, 403, 404, 409, 413, 422, 501])
-def test_any_other_answer_is_returned_at_once(status: int, loopback: Loopback) -> None:
+def test_any_other_answer_is_returned_at_once(
+    status: int, loopback: Loopback, stack: Stack
+) -> None:
     loopback.script(Reply(status))
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         response = client.post(loopback.url())
 
     assert (response.status_code, len(loopback.received)) == (status, 1)
@@ -71,19 +78,21 @@ def test_any_other_answer_is_returned_at_once(status: int, loopback: Loopback) -
     ],
 )
 def test_a_first_answer_says_what_is_known(
-    status: int, outcome: Outcome, loopback: Loopback
+    status: int, outcome: Outcome, loopback: Loopback, stack: Stack
 ) -> None:
     loopback.script(Reply(status))
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         response = client.post(loopback.url())
 
     assert info(response).outcome is outcome
 
 
 @pytest.mark.parametrize("status", [401, 403, 409, 413, 422])
-def test_a_refusal_after_a_lost_answer_settles_nothing(status: int, loopback: Loopback) -> None:
+def test_a_refusal_after_a_lost_answer_settles_nothing(
+    status: int, loopback: Loopback, stack: Stack
+) -> None:
     loopback.script(DROP, Reply(status))
-    setup = Setup()
+    setup = StackSetup(stack=stack)
     with setup.client() as client:
         response = client.post(loopback.url())
 
@@ -94,19 +103,19 @@ def test_a_refusal_after_a_lost_answer_settles_nothing(status: int, loopback: Lo
 
 @pytest.mark.parametrize(("status", "open_"), [(201, False), (422, False), (401, True)])
 def test_an_answer_ends_the_operation_unless_the_caller_can_mend_the_request(
-    status: int, open_: bool, loopback: Loopback
+    status: int, open_: bool, loopback: Loopback, stack: Stack
 ) -> None:
     loopback.script(Reply(status))
-    setup = Setup()
+    setup = StackSetup(stack=stack)
     with setup.client() as client:
         client.post(loopback.url())
 
     assert bool(setup.journal.pending()) is open_
 
 
-def test_in_flight_waits_as_long_as_asked(loopback: Loopback) -> None:
+def test_in_flight_waits_as_long_as_asked(loopback: Loopback, stack: Stack) -> None:
     loopback.script(problem(in_flight(left_ms=6500).to_response()), OK)
-    setup = Setup()
+    setup = StackSetup(stack=stack)
     with setup.client() as client:
         response = client.post(loopback.url())
 
@@ -114,9 +123,11 @@ def test_in_flight_waits_as_long_as_asked(loopback: Loopback) -> None:
     assert setup.time.waits_s == [7.5]  # 7 s asked, half of the jitter of at most 1 s
 
 
-def test_an_unknown_outcome_is_asked_for_again_and_then_pending(loopback: Loopback) -> None:
+def test_an_unknown_outcome_is_asked_for_again_and_then_pending(
+    loopback: Loopback, stack: Stack
+) -> None:
     loopback.script(problem(outcome_unknown(10).to_response()))
-    setup = Setup()
+    setup = StackSetup(stack=stack)
     with setup.client() as client, pytest.raises(OutcomePending) as caught:
         client.post(loopback.url(), extensions=named("invoice-1"))
 
@@ -127,18 +138,18 @@ def test_an_unknown_outcome_is_asked_for_again_and_then_pending(loopback: Loopba
     assert caught.value.last_response.json()["retry_after"] == 10
 
 
-def test_an_answer_that_was_not_kept_is_definitive(loopback: Loopback) -> None:
+def test_an_answer_that_was_not_kept_is_definitive(loopback: Loopback, stack: Stack) -> None:
     loopback.script(DROP, problem(answer_not_kept(Response(201, (), b"")).to_response()))
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         response = client.post(loopback.url())
 
     assert response.status_code == 409
     assert info(response).outcome is Outcome.DEFINITIVE
 
 
-def test_a_reused_key_is_returned_and_never_retried(loopback: Loopback) -> None:
+def test_a_reused_key_is_returned_and_never_retried(loopback: Loopback, stack: Stack) -> None:
     loopback.script(problem(key_reused(("body",)).to_response()))
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         response = client.post(loopback.url())
 
     assert (response.status_code, len(loopback.received)) == (422, 1)
@@ -148,10 +159,10 @@ def test_a_reused_key_is_returned_and_never_retried(loopback: Loopback) -> None:
     "refusal", [Reply(429, body=b"slow down"), problem(store_unavailable(1).to_response())]
 )
 def test_refusals_that_executed_nothing_are_returned_in_the_end(
-    refusal: Reply, loopback: Loopback
+    refusal: Reply, loopback: Loopback, stack: Stack
 ) -> None:
     loopback.script(refusal)
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         response = client.post(loopback.url())
 
     assert (response.status_code, response.content) == (refusal.status, refusal.body)
@@ -161,74 +172,76 @@ def test_refusals_that_executed_nothing_are_returned_in_the_end(
 @pytest.mark.parametrize(
     ("steps", "cause"),
     [
-        ([DROP], httpx.RemoteProtocolError),
-        ([Reply(201, cut=True)], httpx.RemoteProtocolError),
-        ([Reply(503)], type(None)),
-        ([DROP, Reply(429)], type(None)),
+        ([DROP], "RemoteProtocolError"),
+        ([Reply(201, cut=True)], "RemoteProtocolError"),
+        ([Reply(503)], "NoneType"),
+        ([DROP, Reply(429)], "NoneType"),
     ],
 )
 def test_an_outcome_that_is_not_known_is_pending(
-    steps: list[Step], cause: type[object], loopback: Loopback
+    steps: list[Step], cause: str, loopback: Loopback, stack: Stack
 ) -> None:
     loopback.script(*steps)
-    with Setup().client() as client, pytest.raises(OutcomePending) as caught:
+    with StackSetup(stack=stack).client() as client, pytest.raises(OutcomePending) as caught:
         client.post(loopback.url())
 
     assert len(loopback.received) == 4
-    assert isinstance(caught.value.__cause__, cause)
+    assert type(caught.value.__cause__).__name__ == cause
     assert caught.value.outcome is Outcome.UNKNOWN
 
 
-def test_a_stalled_server_is_asked_again_and_then_pending(loopback: Loopback) -> None:
+def test_a_stalled_server_is_asked_again_and_then_pending(loopback: Loopback, stack: Stack) -> None:
     loopback.script(SLOW)
-    with Setup().client() as client, pytest.raises(OutcomePending) as caught:
+    with StackSetup(stack=stack).client() as client, pytest.raises(OutcomePending) as caught:
         client.post(loopback.url(), timeout=0.05)
 
-    assert isinstance(caught.value.__cause__, httpx.ReadTimeout)
+    assert isinstance(caught.value.__cause__, stack.read_timeout)
     assert len(loopback.received) == 4
 
 
-def test_a_connection_that_is_refused_raises_what_httpx_raises() -> None:
-    setup = Setup()
-    with setup.client() as client, pytest.raises(httpx.ConnectError):
+def test_a_connection_that_is_refused_raises_what_httpx_raises(stack: Stack) -> None:
+    setup = StackSetup(stack=stack)
+    with setup.client() as client, pytest.raises(stack.connect_error):
         client.post(f"http://127.0.0.1:{closed_port()}/")
 
     assert len(setup.time.waits_s) == 3
 
 
-def test_a_refused_connection_after_a_lost_answer_is_pending() -> None:
+def test_a_refused_connection_after_a_lost_answer_is_pending(stack: Stack) -> None:
     """The sticky case: what is true of the last attempt is not true of the operation."""
-    setup = Setup()
+    setup = StackSetup(stack=stack)
 
     def vanish(request: httpx.Request) -> httpx.Response:
-        raise httpx.ReadError("reset", request=request)
+        raise stack.read_error("reset", request=request)
 
-    with setup.client(httpx.MockTransport(vanish)) as client, pytest.raises(OutcomePending):
+    with setup.client(stack.mock_transport(vanish)) as client, pytest.raises(OutcomePending):
         client.post("http://127.0.0.1:1/", extensions=named("invoice-1"))
     with setup.client() as client, pytest.raises(OutcomePending) as caught:
         client.post("http://127.0.0.1:1/", extensions=named("invoice-1"))
 
-    assert isinstance(caught.value.__cause__, httpx.ConnectError)
+    assert isinstance(caught.value.__cause__, stack.connect_error)
 
 
-def test_a_full_pool_has_sent_nothing(loopback: Loopback) -> None:
-    setup = Setup(limits=httpx.Limits(max_connections=1))
+def test_a_full_pool_has_sent_nothing(loopback: Loopback, stack: Stack) -> None:
+    setup = StackSetup(stack=stack, connections_max=1)
     loopback.script(Reply(body=b"x" * (1 << 21)), path="/large")
     with (
         setup.client() as client,
         client.stream("POST", loopback.url("/large")),
-        pytest.raises(httpx.PoolTimeout),
+        pytest.raises(stack.pool_timeout),
     ):
-        client.post(loopback.url(), timeout=httpx.Timeout(PATIENCE_S, pool=0.01))
+        client.post(loopback.url(), timeout=stack.timeout(PATIENCE_S, pool=0.01))
 
     assert [each.path for each in loopback.received] == ["/large"]
 
 
-def test_a_request_that_httpx_cannot_write_is_not_tried_twice(loopback: Loopback) -> None:
-    setup = Setup()
-    with setup.client() as client, pytest.raises(httpx.LocalProtocolError):
+def test_a_request_that_httpx_cannot_write_is_not_tried_twice(
+    loopback: Loopback, stack: Stack
+) -> None:
+    setup = StackSetup(stack=stack)
+    with setup.client() as client, pytest.raises(stack.local_protocol_error):
         client.post(loopback.url(), headers={"X-Bad": "line\nbreak"})
-    with setup.client() as client, pytest.raises(httpx.UnsupportedProtocol):
+    with setup.client() as client, pytest.raises(stack.unsupported_protocol):
         client.post("gopher://127.0.0.1/")
 
     assert (loopback.received, setup.time.waits_s) == ([], [])
@@ -245,19 +258,19 @@ def test_a_request_that_httpx_cannot_write_is_not_tried_twice(loopback: Loopback
     ],
 )
 def test_retry_after_is_never_undercut(
-    value: Callable[[], str], wait_s: float, loopback: Loopback
+    value: Callable[[], str], wait_s: float, loopback: Loopback, stack: Stack
 ) -> None:
     loopback.script(Reply(503, (("Retry-After", value()),)), OK)
-    setup = Setup()
+    setup = StackSetup(stack=stack)
     with setup.client() as client:
         client.post(loopback.url())
 
     assert setup.time.waits_s == [wait_s]
 
 
-def test_a_retry_after_beyond_the_budget_ends_the_call(loopback: Loopback) -> None:
+def test_a_retry_after_beyond_the_budget_ends_the_call(loopback: Loopback, stack: Stack) -> None:
     loopback.script(DROP, Reply(503, (("Retry-After", "3600"),)))
-    setup = Setup()
+    setup = StackSetup(stack=stack)
     with setup.client() as client, pytest.raises(OutcomePending):
         client.post(loopback.url())
 
@@ -265,36 +278,41 @@ def test_a_retry_after_beyond_the_budget_ends_the_call(loopback: Loopback) -> No
 
 
 def test_an_event_sink_that_raises_changes_nothing(
-    loopback: Loopback, caplog: pytest.LogCaptureFixture
+    loopback: Loopback, caplog: pytest.LogCaptureFixture, stack: Stack
 ) -> None:
     def sink(_: object) -> None:
         raise RuntimeError("the sink is broken")
 
     loopback.script(DROP, OK)
-    with Setup(on_event=sink).client() as client:
+    with StackSetup(stack=stack, on_event=sink).client() as client:
         response = client.post(loopback.url())
 
     assert response.status_code == 201
     assert "the sink is broken" in caplog.text
 
 
-@pytest.mark.parametrize("leak", [OSError("tls"), anyio.EndOfStream(), httpx.ReadError("reset")])
-def test_whatever_leaks_from_below_is_an_outcome_that_is_not_known(leak: Exception) -> None:
+@pytest.mark.parametrize("leak", [OSError("tls"), anyio.EndOfStream(), None])
+def test_whatever_leaks_from_below_is_an_outcome_that_is_not_known(
+    leak: Exception | None, stack: Stack
+) -> None:
     def fail(_: httpx.Request) -> httpx.Response:
-        raise leak
+        raise leak or stack.read_error("reset")
 
-    setup = Setup()
-    with setup.client(httpx.MockTransport(fail)) as client, pytest.raises(OutcomePending) as caught:
+    setup = StackSetup(stack=stack)
+    with (
+        setup.client(stack.mock_transport(fail)) as client,
+        pytest.raises(OutcomePending) as caught,
+    ):
         client.post("https://api.example/")
 
-    assert isinstance(caught.value.__cause__, httpx.ReadError)
+    assert isinstance(caught.value.__cause__, stack.read_error)
 
 
 def test_a_done_operation_that_cannot_be_asked_again_says_that_it_is_done(
-    loopback: Loopback,
+    loopback: Loopback, stack: Stack
 ) -> None:
     loopback.script(OK, DROP)
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         client.post(loopback.url(), extensions=named("invoice-1"))
         with pytest.raises(OutcomePending, match="answered earlier, with status 201") as caught:
             client.post(loopback.url(), extensions=named("invoice-1"))
@@ -304,18 +322,18 @@ def test_a_done_operation_that_cannot_be_asked_again_says_that_it_is_done(
 
 @pytest.mark.parametrize("way_out", ["with", "close"])
 def test_a_transport_closes_the_journal_that_it_opened(
-    way_out: str, loopback: Loopback, tmp_path: Path
+    way_out: str, loopback: Loopback, tmp_path: Path, stack: Stack
 ) -> None:
     url = f"sqlite:///{tmp_path / 'outbound.db'}"
-    transport = IdempotentTransport(profile=PROFILE, journal=url)
+    transport = stack.transport(profile=PROFILE, journal=url)
     if way_out == "with":
-        with httpx.Client(transport=transport) as client:
+        with stack.client(transport=transport) as client:
             client.post(loopback.url())
     else:
-        client = httpx.Client(transport=transport)
+        client = stack.client(transport=transport)
         client.post(loopback.url())
         client.close()
 
     with pytest.raises(JournalUnavailable, match="was closed"):
-        transport.handle_request(httpx.Request("POST", loopback.url()))
+        transport.handle_request(stack.request("POST", loopback.url()))
     assert len(loopback.received) == 1

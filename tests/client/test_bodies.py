@@ -8,12 +8,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 
 import httpx
+import httpx2
 import pytest
 
-from client.clients import FakeTime, Setup, info, named
+from client.clients import FakeTime, info, named
 from client.loopback import DROP, OK, Loopback, Reply
+from client.stacks import Stack, StackSetup, on_each_stack
 from replayfloor.client import BodyNotReplayable, RetryPolicy
 from replayfloor.client.bodies import REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX
+
+pytestmark = on_each_stack
 
 CHUNKS = [b"pay ", b"me ", b"once"]
 LARGE = b"x" * (RESPONSE_BYTES_MAX + 70_000)
@@ -46,10 +50,10 @@ async def _async_generator() -> AsyncIterator[bytes]:
     ],
 )
 def test_every_attempt_sends_the_same_bytes(
-    make: Callable[[], bytes | Iterator[bytes]], loopback: Loopback
+    make: Callable[[], bytes | Iterator[bytes]], loopback: Loopback, stack: Stack
 ) -> None:
     loopback.script(DROP, Reply(503), OK)
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         client.post(loopback.url(), content=make())
 
     assert loopback.bodies() == [b"pay me once"] * 3
@@ -58,11 +62,13 @@ def test_every_attempt_sends_the_same_bytes(
     assert not any(each.values("transfer-encoding") for each in loopback.received)
 
 
-def test_a_form_a_document_and_an_upload_are_sent_alike_every_time(loopback: Loopback) -> None:
+def test_a_form_a_document_and_an_upload_are_sent_alike_every_time(
+    loopback: Loopback, stack: Stack
+) -> None:
     loopback.script(DROP, DROP, OK)
     loopback.script(DROP, DROP, OK, path="/form")
     loopback.script(DROP, DROP, OK, path="/upload")
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         client.post(loopback.url(), json={"a": 1})
         client.post(loopback.url("/form"), data={"a": "1"})
         client.post(loopback.url("/upload"), files={"f": io.BytesIO(b"file")})
@@ -75,9 +81,11 @@ def test_a_form_a_document_and_an_upload_are_sent_alike_every_time(loopback: Loo
 
 
 @pytest.mark.anyio
-async def test_an_asynchronous_body_is_sent_alike_every_time(loopback: Loopback) -> None:
+async def test_an_asynchronous_body_is_sent_alike_every_time(
+    loopback: Loopback, stack: Stack
+) -> None:
     loopback.script(DROP, Reply(503), OK)
-    async with Setup().async_client() as client:
+    async with StackSetup(stack=stack).async_client() as client:
         await client.post(loopback.url(), content=_async_generator())
 
     assert loopback.bodies() == [b"pay me once"] * 3
@@ -90,9 +98,9 @@ def _endless() -> Iterator[bytes]:
 
 @pytest.mark.parametrize("body", [_endless(), b"x" * (REQUEST_BYTES_MAX + 1)])
 def test_a_body_that_is_too_large_is_refused_before_the_first_byte(
-    body: bytes | Iterator[bytes], loopback: Loopback
+    body: bytes | Iterator[bytes], loopback: Loopback, stack: Stack
 ) -> None:
-    setup = Setup()
+    setup = StackSetup(stack=stack)
     with setup.client() as client, pytest.raises(BodyNotReplayable) as caught:
         client.post(loopback.url(), content=body, extensions=named("invoice-1"))
 
@@ -102,12 +110,12 @@ def test_a_body_that_is_too_large_is_refused_before_the_first_byte(
     assert caught.value.attempts == 0
 
 
-def test_an_answer_works_as_if_nothing_had_read_it(loopback: Loopback) -> None:
+def test_an_answer_works_as_if_nothing_had_read_it(loopback: Loopback, stack: Stack) -> None:
     packed = gzip.compress(b'{"id": 7}')
     loopback.script(
         Reply(503), Reply(201, (("Content-Encoding", "gzip"), ("X-Twice", "a")), packed)
     )
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         response = client.post(loopback.url())
 
     assert response.json() == {"id": 7}
@@ -119,17 +127,20 @@ def test_an_answer_works_as_if_nothing_had_read_it(loopback: Loopback) -> None:
     response.raise_for_status()
 
 
-def test_an_answer_can_be_streamed_raw(loopback: Loopback) -> None:
+def test_an_answer_can_be_streamed_raw(loopback: Loopback, stack: Stack) -> None:
     loopback.script(Reply(201, (("Content-Encoding", "gzip"),), gzip.compress(b"raw")))
-    with Setup().client() as client, client.stream("POST", loopback.url()) as response:
+    with (
+        StackSetup(stack=stack).client() as client,
+        client.stream("POST", loopback.url()) as response,
+    ):
         raw = b"".join(response.iter_raw())
 
     assert gzip.decompress(raw) == b"raw"
 
 
-def test_a_large_answer_is_handed_on_as_a_stream(loopback: Loopback) -> None:
+def test_a_large_answer_is_handed_on_as_a_stream(loopback: Loopback, stack: Stack) -> None:
     loopback.script(DROP, Reply(201, body=LARGE))
-    with Setup(limits=httpx.Limits(max_connections=1)).client() as client:
+    with StackSetup(stack=stack, connections_max=1).client() as client:
         with client.stream("POST", loopback.url()) as response:
             body = b"".join(response.iter_bytes())
         again = client.post(loopback.url("/small"))
@@ -139,20 +150,22 @@ def test_a_large_answer_is_handed_on_as_a_stream(loopback: Loopback) -> None:
     assert info(response).attempts == 2
 
 
-def test_a_large_answer_that_is_not_wanted_gives_its_connection_back(loopback: Loopback) -> None:
+def test_a_large_answer_that_is_not_wanted_gives_its_connection_back(
+    loopback: Loopback, stack: Stack
+) -> None:
     loopback.script(Reply(503, body=LARGE), Reply(503, body=LARGE), OK)
-    with Setup(limits=httpx.Limits(max_connections=1)).client() as client:
+    with StackSetup(stack=stack, connections_max=1).client() as client:
         response = client.post(loopback.url())
 
     assert response.status_code == 201
 
 
 def test_a_large_answer_that_is_not_wanted_holds_no_connection_during_the_wait(
-    loopback: Loopback,
+    loopback: Loopback, stack: Stack
 ) -> None:
     loopback.script(Reply(503, body=LARGE), OK)
     time = _Busy()
-    setup = Setup(time=time, limits=httpx.Limits(max_connections=1))
+    setup = StackSetup(stack=stack, time=time, connections_max=1)
     with setup.client() as client:
         time.meanwhile = lambda: client.get(loopback.url("/other"), timeout=1.0)
         client.post(loopback.url())
@@ -170,42 +183,44 @@ class _Busy(FakeTime):
         super().sleep(wait_s)
 
 
-class _Stream(httpx.SyncByteStream):
-    """Knows whether it was closed; may break off."""
+class _Stream(httpx.SyncByteStream, httpx2.SyncByteStream):
+    """Knows whether it was closed; may break off. A stream of either library."""
 
-    def __init__(self, *, breaks: bool) -> None:
+    def __init__(self, breaks: type[Exception] | None = None) -> None:
         self.breaks = breaks
         self.closed = False
 
     def __iter__(self) -> Iterator[bytes]:
         yield b"{}"
-        if self.breaks:
-            raise httpx.ReadError("reset")
+        if self.breaks is not None:
+            raise self.breaks("reset")
 
     def close(self) -> None:
         self.closed = True
 
 
-def test_every_answer_is_closed_whole_or_not() -> None:
-    streams = [_Stream(breaks=True), _Stream(breaks=False)]
+def test_every_answer_is_closed_whole_or_not(stack: Stack) -> None:
+    streams = [_Stream(stack.read_error), _Stream()]
     coming = iter(streams)
-    inner = httpx.MockTransport(lambda _: httpx.Response(201, stream=next(coming)))
-    with Setup().client(inner) as client:
+    inner = stack.mock_transport(lambda _: stack.response(201, stream=next(coming)))
+    with StackSetup(stack=stack).client(inner) as client:
         client.post("https://api.example/")
 
     assert [stream.closed for stream in streams] == [True, True]
 
 
-def test_no_wait_on_the_network_is_longer_than_what_is_left_of_the_budget() -> None:
+def test_no_wait_on_the_network_is_longer_than_what_is_left_of_the_budget(stack: Stack) -> None:
     given: list[object] = []
 
     def busy(request: httpx.Request) -> httpx.Response:
         given.append(request.extensions["timeout"])
-        return httpx.Response(429)
+        return stack.response(429)
 
-    setup = Setup(retry=RetryPolicy(attempts_max=2, wait_base_s=2, wait_cap_s=2, budget_s=9))
-    with setup.client(httpx.MockTransport(busy)) as client:
-        client.post("https://api.example/", timeout=httpx.Timeout(None, read=8.5, connect=1))
+    setup = StackSetup(
+        stack=stack, retry=RetryPolicy(attempts_max=2, wait_base_s=2, wait_cap_s=2, budget_s=9)
+    )
+    with setup.client(stack.mock_transport(busy)) as client:
+        client.post("https://api.example/", timeout=stack.timeout(None, read=8.5, connect=1))
 
     assert given == [
         {"connect": 1, "read": 8.5, "write": 9, "pool": 9},
@@ -214,9 +229,9 @@ def test_no_wait_on_the_network_is_longer_than_what_is_left_of_the_budget() -> N
 
 
 @pytest.mark.anyio
-async def test_a_large_answer_is_handed_on_asynchronously(loopback: Loopback) -> None:
+async def test_a_large_answer_is_handed_on_asynchronously(loopback: Loopback, stack: Stack) -> None:
     loopback.script(Reply(503, body=LARGE), Reply(201, body=LARGE))
-    async with Setup(limits=httpx.Limits(max_connections=1)).async_client() as client:
+    async with StackSetup(stack=stack, connections_max=1).async_client() as client:
         async with client.stream("POST", loopback.url()) as response:
             body = b"".join([chunk async for chunk in response.aiter_bytes()])
         again = await client.post(loopback.url("/small"))
@@ -225,19 +240,22 @@ async def test_a_large_answer_is_handed_on_asynchronously(loopback: Loopback) ->
     assert again.status_code == 201
 
 
-def test_an_event_stream_is_handed_on_before_it_ends(loopback: Loopback) -> None:
+def test_an_event_stream_is_handed_on_before_it_ends(loopback: Loopback, stack: Stack) -> None:
     """Its promised bytes never come: a transport that waited for the end would fail here."""
     loopback.script(Reply(200, (("Content-Type", "text/event-stream"),), b"data: 1\n\n", cut=True))
-    with Setup().client() as client, client.stream("POST", loopback.url()) as response:
+    with (
+        StackSetup(stack=stack).client() as client,
+        client.stream("POST", loopback.url()) as response,
+    ):
         first = next(response.iter_raw())
 
     assert first == b"data: 1\n\n"
     assert len(loopback.received) == 1
 
 
-def test_a_body_that_breaks_off_is_asked_for_again(loopback: Loopback) -> None:
+def test_a_body_that_breaks_off_is_asked_for_again(loopback: Loopback, stack: Stack) -> None:
     loopback.script(Reply(201, cut=True), OK)
-    with Setup().client() as client:
+    with StackSetup(stack=stack).client() as client:
         response = client.post(loopback.url())
 
     assert response.json() == {"id": 1}

@@ -11,7 +11,6 @@ import respx
 
 from client.clients import PROFILE, START_NS, Setup, info, named
 from client.loopback import DROP, OK, Loopback, Reply
-from replayfloor.client import KeyReuseMismatch
 from replayfloor.core.errors import InvalidKey, UsageError
 from replayfloor.core.uuid7 import minted_ms
 

@@ -59,12 +59,8 @@ class TransportBase:
             raise refuse_body(self._shell.library, settings.profile, request) from error
         with self._shell.scope(settings, request):
             response = self._call(settings, request, body)
-        try:
-            if (sweep := self._shell.sweep_due()) is not None:
-                sweep()
-        except BaseException:
-            response.close()
-            raise
+        if (sweep := self._shell.sweep_due()) is not None:
+            sweep()
         return response
 
     def _call(self, settings: Settings, request: httpx.Request, body: bytes) -> httpx.Response:

@@ -84,12 +84,14 @@ def read_response(
         chunks = iter(response.stream)
         if not _ends(response):
             return _rebuilt(library, response, library.rest(read, chunks, response)), None
-        size = 0
+        size, late = 0, False
         for chunk in chunks:
+            if late:
+                raise library.read_timeout("the answer took longer than the call may take")
             read.append(chunk)
             size += len(chunk)
-            if is_late():
-                raise library.read_timeout("the answer took longer than the call may take")
+            # What has arrived counts, and this may be all of it.
+            late = is_late()
             if size > RESPONSE_BYTES_MAX:
                 return _rebuilt(library, response, library.rest(read, chunks, response)), None
     except BaseException:
@@ -114,12 +116,14 @@ async def read_response_async(
         chunks = aiter(response.stream)
         if not _ends(response):
             return _rebuilt(library, response, library.async_rest(read, chunks, response)), None
-        size = 0
+        size, late = 0, False
         async for chunk in chunks:
+            if late:
+                raise library.read_timeout("the answer took longer than the call may take")
             read.append(chunk)
             size += len(chunk)
-            if is_late():
-                raise library.read_timeout("the answer took longer than the call may take")
+            # What has arrived counts, and this may be all of it.
+            late = is_late()
             if size > RESPONSE_BYTES_MAX:
                 return _rebuilt(library, response, library.async_rest(read, chunks, response)), None
     except BaseException:

@@ -108,10 +108,7 @@ def _difference(standing: JournalEntry, operation: Operation) -> str | None:
     if now != before:
         return "it was begun as {} {}{}, and is now {} {}{}".format(*before, *now)
     if operation.fingerprint != standing.fingerprint:
-        return (
-            "the request differs from the first one in its query, media type or body "
-            "(a multipart body needs the same boundary every time)"
-        )
+        return "the request differs from the first one in its query, media type or body"
     return None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from replayfloor.client.call import Call, Settings
@@ -27,6 +29,8 @@ from replayfloor.core.journal import ReadOperation, Settlement
 
 if TYPE_CHECKING:
     import httpx
+
+logger = logging.getLogger(__name__)
 
 
 class Shell:
@@ -118,11 +122,17 @@ class Shell:
         return scope_of(self._sink, settings.profile.name, request.method)
 
     def sweep_due(self) -> Callable[[], object] | None:
-        """Return what removes old entries of the journal, if it is time to do so."""
-        upkeep, now_ns = self._upkeep, self.look().wall_ns
-        if upkeep is None or not upkeep.due(now_ns):
+        """Return what removes old entries of the journal, if it is time to do so. Never raises."""
+        upkeep = self._upkeep
+        if upkeep is None:
             return None
-        return lambda: upkeep.sweep(self.journal, now_ns)
+        try:
+            now_ns = self.look().wall_ns
+        except Exception:
+            # The call has its answer; a clock that fails must not take it away.
+            logger.exception("the clock raised")
+            return None
+        return partial(upkeep.sweep, self.journal, now_ns) if upkeep.due(now_ns) else None
 
     def pending(self) -> tuple[PendingOperation, ...]:
         """Return what is pending under the transport's profiles, the oldest first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from replayfloor.client.boundaries import without_boundary
 from replayfloor.client.effects import Failure, Operation, Reply, Send
 from replayfloor.client.fence import AsyncTrace, DeadlinePassed, Fence, Trace
 from replayfloor.client.options import (
@@ -50,6 +51,8 @@ def read_operation(
     lines = [value for field, value in request.headers.raw if field.lower() == name]
     key = choose_key(lines, options.get("key"), profile, body)
     path, _, query = request.url.raw_path.partition(b"?")
+    media_type = request.headers.get("content-type", "").encode()
+    media_type, compared = without_boundary(media_type, body)
     return Operation(
         method=request.method.upper(),
         origin=origin_of(request.url),
@@ -58,8 +61,8 @@ def read_operation(
             method=request.method,
             path=path,
             query=query,
-            content_type=request.headers.get("content-type", "").encode(),
-            body=body,
+            content_type=media_type,
+            body=compared,
         ),
         operation_id=named or scoped,
         key=key,

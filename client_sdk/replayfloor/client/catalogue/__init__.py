@@ -2,7 +2,8 @@
 
     IdempotentTransport(profile=profile("stripe-v1", account="acct_1", mode="test"), …)
 
-Where no source states a retention there is none here either, and the caller has to bring one.
+Retentions, and the places where they were read, are those of `replayfloor.retention`; here is what
+the wire asks for. Where no source states a retention, the caller has to bring one.
 Documentation changes: look at the sources of a figure before you rely on it.
 """
 

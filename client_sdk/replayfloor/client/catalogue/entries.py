@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from replayfloor.client.catalogue.figures import read_facts, read_source, values_of
-from replayfloor.client.catalogue.reading import Table, seconds
+from replayfloor.client.catalogue.reading import Table
+from replayfloor.client.catalogue.retentions import FIGURE, read_retention
 from replayfloor.client.profile_answers import ANY_STATUS, ERROR_STATUSES, AnswerRules, Sign
 from replayfloor.client.profile_facts import UNKNOWN, Source
 from replayfloor.client.profile_keys import KeyForm, key_pattern
@@ -16,7 +17,6 @@ from replayfloor.client.profiles import Profile
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import KEY_LENGTH_MAX, KeyRules
 
-ANY_AGREED: Final = "any"
 _PLACEHOLDER_S: Final = 1.0
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
@@ -61,18 +61,14 @@ def read_entries(text: str, where: str) -> dict[str, Entry]:
 def _entry(name: str, table: Table, sources: dict[str, Source]) -> Entry:
     if not _NAME.fullmatch(name):
         raise table.error("a name is made of a-z, 0-9 and -")
-    title, retention, kind = (table.text(each) for each in ("title", "retention", "retention_kind"))
-    retention_s = _duration(table, retention)
-    reason = table.text("retention_reason", "")
-    if (retention_s is None) != bool(reason):
-        raise table.error("retention_reason says why there is no retention, and only then")
-    agreed = table.text("retention_agreed_max", UNKNOWN)
+    title = table.text("title")
+    retention = read_retention(table)
     length = _length(table)
     body_field = table.text("body_field", "")
     base = Profile(
         name=name,
         # Replaced before anybody sees the profile.
-        retention_s=_PLACEHOLDER_S if retention_s is None else retention_s,
+        retention_s=_PLACEHOLDER_S if retention.seconds is None else retention.seconds,
         body_field=body_field,
         header="Idempotency-Key" if body_field else table.text("header"),
         quoted=table.take("quoted", bool, default=False),
@@ -86,25 +82,17 @@ def _entry(name: str, table: Table, sources: dict[str, Source]) -> Entry:
         sends_first_sent=table.take("sends_first_sent", bool, default=False),
     )
     values = values_of(base)
-    values["retention"] = UNKNOWN if retention_s is None else f"{retention}, {kind}"
+    values[FIGURE] = retention.shown
     values["key_length"] = length
-    facts = read_facts(table, values, sources)
+    facts = read_facts(table, values, retention.sources | sources, read=retention.fact)
     table.end()
-    agreed_s = float("inf") if agreed == ANY_AGREED else _duration(table, agreed)
     return Entry(
         base=replace(base, facts=facts),
         title=title,
-        retention_s=retention_s,
-        reason=reason,
-        agreed_max_s=agreed_s,
+        retention_s=retention.seconds,
+        reason=retention.reason,
+        agreed_max_s=retention.agreed_max_s,
     )
-
-
-def _duration(table: Table, text: str) -> float | None:
-    try:
-        return None if text == UNKNOWN else seconds(text)
-    except ValueError as error:
-        raise table.error(str(error)) from error
 
 
 def _key_form(table: Table) -> KeyForm:

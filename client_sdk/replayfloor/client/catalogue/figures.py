@@ -77,17 +77,20 @@ def _numbers(statuses: frozenset[int]) -> str:
 
 
 def read_facts(
-    table: Table, values: dict[str, str], sources: dict[str, Source]
+    table: Table, values: dict[str, str], sources: dict[str, Source], *, read: Fact | None
 ) -> tuple[Fact, ...]:
     """Return the facts of a profile, one for each figure.
 
     `values` are the figures as text; a file may put one in other words, and say where this one
-    comes from if the profile's own sources do not.
+    comes from if the profile's own sources do not. `read` is a fact that stands elsewhere: the
+    file may say nothing of it.
     """
     places, confidence = table.texts("from"), table.text("confidence")
     given = table.table("figures")
     facts = tuple(
-        _fact(figure, given.table(figure), values[figure], places, confidence, sources)
+        read
+        if read is not None and read.figure == figure
+        else _fact(figure, given.table(figure), values[figure], places, confidence, sources)
         for figure in FIGURES
     )
     given.end()
