@@ -72,6 +72,9 @@ replayed_by = "unknown"
 
     only = text.replace('retention = "PT48H"\nretention_kind = "fixed"\n', "")
     assert read_entries(only, "file")["provider"].retention_s == 86_400.0
+    # A third party's word is nothing to send by.
+    hearsay = only.replace("stripe-v1", "shopify").replace('from = ["sdk"]', 'from = ["page"]')
+    assert read_entries(hearsay, "file")["provider"].retention_s is None
 
 
 @pytest.mark.parametrize("name", PROFILES)
