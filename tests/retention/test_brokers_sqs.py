@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any, TypeAlias
 
+import boto3
 import pytest
+from moto import server
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.retention import PolicyError
 from replayfloor.retention.brokers import BrokerUnavailable
 from replayfloor.retention.brokers_sqs import SQSClient, measure_sqs
 from replayfloor.retention.terms import Confidence
-
-boto3 = pytest.importorskip("boto3", exc_type=ImportError)
-server = pytest.importorskip("moto.server", exc_type=ImportError)
 
 TODAY = date(2026, 11, 30)
 Client: TypeAlias = Any  # boto3 has no types.
@@ -149,7 +148,7 @@ def test_a_broker_that_does_not_answer_is_told(
 ) -> None:
     del sqs
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    client = boto3.client("sqs", endpoint_url="http://127.0.0.1:1")
+    client: Client = boto3.client("sqs", endpoint_url="http://127.0.0.1:1")
     with pytest.raises(BrokerUnavailable, match="Could not connect"):
         measure_sqs("http://127.0.0.1:1/1/orders", read_on=TODAY, client=client)
 
