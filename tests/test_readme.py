@@ -68,6 +68,18 @@ def server_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         process.wait(15)
 
 
+def test_the_retention_that_is_derived_is_the_one_that_is_shown() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", snippet("Retention")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert done.stdout == "72 h + 12 h = 84 h 302400.0\n"
+
+
 def test_the_snippets_run_and_a_client_started_twice_charges_once(
     server_url: str, tmp_path: Path
 ) -> None:
