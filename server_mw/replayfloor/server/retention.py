@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from typing import cast
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.retention import InboundPolicy, OutboundPolicy
@@ -22,8 +23,9 @@ def retention_of(retention: RetentionOption, policy: InboundPolicy | None) -> fl
                 f"{each.name} is an OutboundPolicy: it says how long our client may repeat; how "
                 "long receipts are kept is said by an InboundPolicy"
             )
-    if policy is not None and not isinstance(policy, InboundPolicy):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"policy: expected an InboundPolicy, got {policy!r}")
+    given = cast("object", policy)
+    if given is not None and not isinstance(given, InboundPolicy):
+        raise ConfigurationError(f"policy: expected an InboundPolicy, got {given!r}")
     if isinstance(retention, InboundPolicy):
         if policy not in (None, retention):
             raise ConfigurationError("retention and policy hold two policies: give one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Generator
@@ -14,6 +15,7 @@ import psycopg
 from psycopg.pq import ConnStatus
 
 from replayfloor.core.errors import StoreUnavailable
+from replayfloor.server.stores.postgres_schema import OUTSIDE, is_outside
 from replayfloor.server.stores.protocols import Row
 
 CUT_S = 1.0
@@ -22,6 +24,8 @@ CUT_S = 1.0
 ENDED = "the claim's transaction has ended; nothing can be written any more"
 
 NOT_QUIET = "a statement of the handler was still running; it was rolled back with all others"
+
+log = logging.getLogger("replayfloor.server")
 
 AnyConnection: TypeAlias = psycopg.AsyncConnection[Row] | psycopg.Connection[Row]
 
@@ -82,9 +86,19 @@ def require_open(connection: AnyConnection) -> None:
 
 @contextmanager
 def silence_is_unavailable(connection: AnyConnection) -> Generator[None]:
-    """Turn "no answer" into StoreUnavailable; errors of the statement itself pass through."""
+    """Turn "no answer" into StoreUnavailable; errors of the statement itself pass through.
+
+    But for a receipt that meets no partition: that is no fault of the statement.
+    """
     try:
         yield
+    except psycopg.errors.CheckViolation as error:
+        if not is_outside(
+            error.diag.sqlstate, error.diag.schema_name, error.diag.constraint_name
+        ):
+            raise
+        log.error("%s", OUTSIDE)
+        raise StoreUnavailable(OUTSIDE, performed=False) from error
     except psycopg.errors.ReadOnlySqlTransaction as error:
         # A failover has left the connection on what is a standby now.
         connection.pgconn.finish()

@@ -15,9 +15,23 @@ from replayfloor.server.stores.protocols import Row
 PARTITION_DAYS_LOW = 28
 """Below this the start-up log asks for a migration: four weeks are time to plan one."""
 
+PARTITIONS_LOW = 3
+"""Nor is it asked for before so few widths are left: where partitions are narrow, they are made
+ahead by a maintenance that runs all the time, and never reach that far."""
+
+FOR_EVER = timedelta.max
+"""For how long a table without partitions has a place for a receipt."""
+
 UNIQUE_INDEX_GONE = (
     "the unique index replayfloor.claims_id is gone, and nothing else refuses a second "
     "claim; restore it: create unique index claims_id on replayfloor.claims (id)"
+)
+
+CHECK_VIOLATION, SCHEMA = "23514", "replayfloor"
+
+OUTSIDE = (
+    "receipts have no partition for this moment, so that nothing can be finished; run: replayfloor "
+    "partitions maintain, and find out why it did not run"
 )
 
 log = logging.getLogger("replayfloor.server")
@@ -29,18 +43,29 @@ class SchemaState:
 
     Attributes:
         missing: migrations that were not applied, in their order.
-        covered: how long from now receipts meet a partition without a gap; None if not even now.
+        covered: how long from now receipts meet a partition without a gap; None if not even now;
+            FOR_EVER where there are no partitions.
         unique: whether the index stands that refuses a second claim.
+        width: of the partition of this moment; None if there is none.
     """
 
     missing: tuple[str, ...]
     covered: timedelta | None
     unique: bool
+    width: timedelta | None = None
 
     @property
     def days_left(self) -> int:
         """Whole days for which receipts have partitions; 0 if there is none for today."""
         return 0 if self.covered is None else self.covered // timedelta(days=1)
+
+    @property
+    def ends_soon(self) -> bool:
+        """Whether partitions have to be made before long, or be wondered about."""
+        low = timedelta(days=PARTITION_DAYS_LOW)
+        if self.width is not None:
+            low = min(low, PARTITIONS_LOW * self.width)
+        return self.covered is None or self.covered < low
 
 
 def never_migrated() -> SchemaState:
@@ -50,9 +75,11 @@ def never_migrated() -> SchemaState:
 
 def schema_state(row: Row) -> SchemaState:
     """Return what the row of state.sql says."""
-    applied, covered, unique = cast("tuple[list[str], timedelta | None, bool]", row)
+    applied, covered, unique, plain, width = cast(
+        "tuple[list[str], timedelta | None, bool, bool, timedelta | None]", row
+    )
     missing = tuple(name for name in migrations() if name not in applied)
-    return SchemaState(missing, covered, unique)
+    return SchemaState(missing, FOR_EVER if plain else covered, unique, width)
 
 
 def lacks(state: SchemaState) -> Iterator[str]:
@@ -78,5 +105,13 @@ def require(state: SchemaState, advice: str) -> None:
         raise SchemaMissing(UNIQUE_INDEX_GONE)
     if lacking:
         raise SchemaMissing(f"{'; '.join(lacking)}; {advice}")
-    if state.days_left < PARTITION_DAYS_LOW:
+    if state.ends_soon:
         log.warning("partitions of receipts end in %d days; %s", state.days_left, advice)
+
+
+def is_outside(sqlstate: str | None, schema: str | None, constraint: str | None) -> bool:
+    """Say whether an error of Postgres is that a receipt met no partition.
+
+    It has the state of a check that failed, and unlike one it names no constraint.
+    """
+    return sqlstate == CHECK_VIOLATION and schema == SCHEMA and constraint is None

@@ -20,7 +20,7 @@ from replayfloor.server.stores.sqlite_work import begin, commit, committed
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 WAL_TRIES = 50
 """Switching a new file to WAL fails at once while another process does the same."""
@@ -100,17 +100,24 @@ def _create_schema(database: sqlite3.Connection) -> None:
     begin(database)
     try:
         if database.execute(load("sql/sqlite/schema_version.sql")).fetchone() is None:
-            for statement in load("sql/sqlite/schema.sql").split(";"):
-                database.execute(statement)
-        row = database.execute("select version from replayfloor_schema").fetchone()
-        if row == (1,):
-            for statement in load("sql/sqlite/schema_2.sql").split(";"):
-                database.execute(statement)
-            row = database.execute("select version from replayfloor_schema").fetchone()
-        if row != (SCHEMA_VERSION,):
+            _run_all(database, load("sql/sqlite/schema.sql"))
+        for version in range(_version(database) + 1, SCHEMA_VERSION + 1):
+            _run_all(database, load(f"sql/sqlite/schema_{version}.sql"))
+        if (version := _version(database)) != SCHEMA_VERSION:
             raise SchemaMissing(
-                f"the file's schema is version {row}, this release needs {SCHEMA_VERSION}"
+                f"the file's schema is version {version}, this release needs {SCHEMA_VERSION}"
             )
         commit(database)
     finally:
         database.rollback()
+
+
+def _run_all(database: sqlite3.Connection, script: str) -> None:
+    """Run several statements; sqlite3's own way to do that would commit before the first."""
+    for statement in script.split(";"):
+        database.execute(statement)
+
+
+def _version(database: sqlite3.Connection) -> int:
+    row = database.execute("select version from replayfloor_schema").fetchone()
+    return int(row[0]) if row else 0

@@ -31,6 +31,7 @@ from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.receipt import decode_receipt, encode_receipt
 from replayfloor.server.resources import load
 from replayfloor.server.stores.protocols import Parameters, Row
+from replayfloor.server.stores.sqlite_sweep import sweep_now_and_then
 
 T = TypeVar("T")
 
@@ -96,6 +97,7 @@ def _take_free(
         database.execute(load("sql/sqlite/receipt_delete.sql"), parameters)
         database.execute(load("sql/sqlite/proof_insert.sql"), parameters)
     database.execute(load("sql/sqlite/claim_insert.sql"), parameters)
+    sweep_now_and_then(database, claim, now_ms)
     return Claimed(reused=reused)
 
 

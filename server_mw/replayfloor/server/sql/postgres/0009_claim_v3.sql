@@ -155,7 +155,7 @@ begin
 end
 $$;
 
--- Promises what finish_v1 promises; finished_at is the present of now_v1, as the look back needs it.
+-- Promises what finish_v1 promises; finished_at is the present of now_v1, which claim_v3 asks.
 create function replayfloor.finish_v2(
     p_id uuid, p_fence uuid, p_fingerprint uuid, p_status smallint, p_response bytea
 ) returns boolean language plpgsql as $$

@@ -24,5 +24,9 @@ create table replayfloor_proofs (
     used_ms integer not null
 ) without rowid;
 
+-- What has expired is found without reading all.
+create index replayfloor_receipts_finished on replayfloor_receipts (finished_ms);
+create index replayfloor_proofs_used on replayfloor_proofs (used_ms);
+
 create table replayfloor_schema (version integer not null);
-insert into replayfloor_schema (version) values (2);
+insert into replayfloor_schema (version) values (3);
