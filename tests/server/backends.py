@@ -192,6 +192,12 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+EMPTIED = (
+    "ledger",
+    *(f"replayfloor.{name}" for name in ("claims", "receipts", "proofs", "policies")),
+)
+
+
 def empty(url: str) -> None:
     """Empty a database that tests use in turn; whom an earlier one left connected is thrown out."""
     with psycopg.connect(url, autocommit=True) as connection:
@@ -199,7 +205,7 @@ def empty(url: str) -> None:
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
-        for table in ("ledger", "replayfloor.claims", "replayfloor.receipts"):
+        for table in EMPTIED:
             connection.execute(f"delete from {table}".encode())
 
 

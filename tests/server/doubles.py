@@ -28,6 +28,7 @@ from replayfloor.server.stores import (
     Receipts,
     Transaction,
 )
+from replayfloor.server.stores.policies import Declaration, Declared
 from server.apps import Hook, nothing
 from server.backends import AnyLock, AnyReceipts
 
@@ -72,7 +73,8 @@ class Watched:
 
 
 def watched_receipts(inner: AnyReceipts) -> Watched:
-    """Watch a store: open, close, claim, finish, abandon, renew, begin, commit, rollback."""
+    """Watch a store: open, close, declare, claim, finish, abandon, renew, begin, commit,
+    rollback."""
     if iscoroutinefunction(inner.claim):
         return AsyncWatchedReceipts(cast("AsyncReceipts", inner))
     return WatchedReceipts(cast("Receipts", inner))
@@ -109,6 +111,9 @@ class AsyncWatchedReceipts(Watched):
 
     async def renew(self, renew: Renew) -> bool:
         return await self.do("renew", lambda: self.inner.renew(renew))
+
+    async def declare(self, declaration: Declaration) -> Declared:
+        return await self.do("declare", lambda: self.inner.declare(declaration))
 
     async def begin(self) -> AsyncTransaction:
         return AsyncWatchedTransaction(self, await self.do("begin", self.inner.begin))
@@ -178,6 +183,9 @@ class WatchedReceipts(Watched):
 
     def renew(self, renew: Renew) -> bool:
         return self.do_blocking("renew", lambda: self.inner.renew(renew))
+
+    def declare(self, declaration: Declaration) -> Declared:
+        return self.do_blocking("declare", lambda: self.inner.declare(declaration))
 
     def begin(self) -> Transaction:
         return WatchedTransaction(self, self.do_blocking("begin", self.inner.begin))

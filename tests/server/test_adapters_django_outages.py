@@ -172,7 +172,7 @@ def test_a_commit_whose_answer_was_lost_is_found_to_have_happened(
 
 def test_a_finish_whose_answer_was_lost_is_undone(behind: Site, proxy: TcpProxy) -> None:
     app = behind.protect(write, behind.ledger.url)
-    proxy.lose_answer(b"finish_v1")
+    proxy.lose_answer(b"finish_v2")
     first = serve(app)
 
     assert proxy.lost

@@ -161,7 +161,7 @@ async def test_a_commit_whose_answer_was_lost_is_found_to_have_happened(
 
 async def test_a_finish_whose_answer_was_lost_is_undone(behind: Site, proxy: TcpProxy) -> None:
     app = behind.on_connection(write)
-    proxy.lose_answer(b"finish_v1")
+    proxy.lose_answer(b"finish_v2")
     first = await send(app)
 
     assert proxy.lost

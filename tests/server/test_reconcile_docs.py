@@ -58,7 +58,9 @@ def test_every_event_that_is_logged_has_its_row(kind: EventKind) -> None:
     assert re.search(rf"^\| `{kind.value}` \|", PAGE, re.MULTILINE)
 
 
-COMMANDS = sorted(set(re.findall(r"\breplayfloor ((?:receipts )?[a-z]+)", PAGE)) - {"receipts"})
+GROUPS = ("receipts", "partitions", "storage", "retention", "policy", "providers")
+_CALLED = rf"\breplayfloor ((?:(?:{'|'.join(GROUPS)}) )?[a-z]+)"
+COMMANDS = sorted(set(re.findall(_CALLED, PAGE)) - set(GROUPS))
 
 
 def help_of(words: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Unpack
 
 import anyio
@@ -18,13 +18,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from replayfloor.core.claims import FENCE_BYTES, Fence
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 from replayfloor.core.message import Headers, get_all, get_first
+from replayfloor.server import clock
 from replayfloor.server.asgi_exchange import Connection, Exchange
+from replayfloor.server.declaring import AsyncDeclaringReceipts
 from replayfloor.server.decorator import AsgiEndpoints, mounted
 from replayfloor.server.docs import describe, endpoints_of
+from replayfloor.server.events import EventKind, ServerEvent
 from replayfloor.server.flow import Call
 from replayfloor.server.locks import AsyncLock, open_async_lock
+from replayfloor.server.maintenance import AsyncMaintenance
 from replayfloor.server.options import MiddlewareOptions
 from replayfloor.server.perform_async import CLEANUP_S, AsyncStores
+from replayfloor.server.perform_common import emit
 from replayfloor.server.policy import Options
 from replayfloor.server.requests import FIRST_SENT_HEADER, KEY_HEADER, first_sent_ms, owner
 from replayfloor.server.settings import Stores, build, instance
@@ -74,12 +79,27 @@ class IdempotencyMiddleware:
         self._principal = principal
         self.settings = build(options)
         self._stores: AsyncStores = Stores(
-            instance("receipts", receipts, "claim", open_async_receipts),
+            self._declaring(instance("receipts", receipts, "claim", open_async_receipts)),
             instance("lock", lock, "acquire", open_async_lock),
+        )
+        maintain = self.settings.maintain
+        self._maintenance = (
+            None
+            if maintain is None
+            else AsyncMaintenance(maintain.of(receipts, self.settings.on_event))
         )
         self._endpoints = AsgiEndpoints(app)
         self._under_way = 0
         self._settled: anyio.Event | None = None
+
+    def _declaring(self, receipts: AsyncReceipts) -> AsyncReceipts:
+        declaration = self.settings.declaration
+        if declaration is None:
+            return receipts
+        return AsyncDeclaringReceipts(receipts, declaration, self._tell_change)
+
+    def _tell_change(self, words: str) -> None:
+        emit(self.settings, ServerEvent(EventKind.POLICY_CHANGED, "", words))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -106,9 +126,11 @@ class IdempotencyMiddleware:
             # Not asked without a key: a login, say, has no owner yet.
             principal=self._owner(scope) if key_lines else None,
             fence=Fence(secrets.token_bytes(FENCE_BYTES)),
-            now_ms=time.time_ns() // 1_000_000,
+            now_ms=clock.wall_ms(),
             first_sent_ms=first_sent_ms(get_first(headers, FIRST_SENT_HEADER)),
         )
+        if not key_lines and not options.required:
+            connection = self._advertising(connection)
         self._under_way += 1
         try:
             await Exchange(self.settings, self._stores, options, connection).run(self._app, call)
@@ -116,6 +138,19 @@ class IdempotencyMiddleware:
             self._under_way -= 1
             if self._settled is not None and not self._under_way:
                 self._settled.set()
+
+    def _advertising(self, connection: Connection) -> Connection:
+        """Let an answer to a request without a key say how long a key would live here."""
+        lifetime = self.settings.lifetime_headers
+        if not lifetime:
+            return connection
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *lifetime]}
+            await connection.send(message)
+
+        return replace(connection, send=send)
 
     def _owner(self, scope: Scope) -> str | None:
         return None if self._principal is None else owner(self._principal(scope))
@@ -127,10 +162,11 @@ class IdempotencyMiddleware:
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open the stores before the application starts, close them after it has stopped.
 
-        A missing schema, or a store that may not be used, fails the start-up by the message that
-        the protocol has for it: servers take an exception here for an application without
-        lifespan, and would go on. A database that does not answer is no reason to fail: requests
-        are refused with 503 until it does.
+        A missing schema, a store that may not be used, or a retention that is shorter than the one
+        the database was told of, fails the start-up by the message that the protocol has for it:
+        servers take an exception here for an application without lifespan, and would go on. A
+        database that does not answer is no reason to fail: requests are refused with 503 until it
+        does.
         """
         started = await receive()
         try:
@@ -142,6 +178,8 @@ class IdempotencyMiddleware:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
 
+        if self._maintenance is not None:
+            await self._maintenance.start()
         unread: Message | None = started
 
         async def receive_from_start() -> Message:
@@ -169,6 +207,8 @@ class IdempotencyMiddleware:
             self._settled = anyio.Event()
             with anyio.move_on_after(CLEANUP_S):
                 await self._settled.wait()
+        if self._maintenance is not None:
+            await self._maintenance.stop()
         await self._stores.lock.close()
         await self._stores.receipts.close()
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """What happened to a keyed request."""
+    """What happened to a keyed request, or to the retention of all of them (POLICY_CHANGED)."""
 
     CLAIMED = "claimed"
     TAKEN_OVER = "taken-over"
@@ -27,6 +27,9 @@ class EventKind(StrEnum):
     EXECUTED_OPENLY = "executed-openly"
     RECEIPT_UNREADABLE = "receipt-unreadable"
     RECONCILED = "reconciled"
+    MAINTAINED = "maintained"
+    MAINTENANCE_FAILED = "maintenance-failed"
+    POLICY_CHANGED = "policy-changed"
 
 
 WORTH_A_WARNING = frozenset(
@@ -39,6 +42,7 @@ WORTH_A_WARNING = frozenset(
         EventKind.LEFT_ORPHANED,
         EventKind.EXECUTED_OPENLY,
         EventKind.RECEIPT_UNREADABLE,
+        EventKind.POLICY_CHANGED,
     }
 )
 """Kinds that the person on call wants to find in the log even if nobody listens to events."""
@@ -48,7 +52,7 @@ WORTH_A_WARNING = frozenset(
 class ServerEvent:
     """One thing that happened. `receipt_id` is the hex id of the key's receipt (empty if no key
     could be read); `detail` is the kind of the problem for REFUSED, the status for FINISHED and
-    FREED, else empty or a cause."""
+    FREED, what was before and what is now for POLICY_CHANGED, else empty or a cause."""
 
     kind: EventKind
     receipt_id: str

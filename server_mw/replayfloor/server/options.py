@@ -65,6 +65,9 @@ class MiddlewareOptions(TypedDict, total=False):
             a timedelta. Advertised in the header Idempotency-Key-Lifetime. Default: they are kept
             for good, and nothing is advertised.
         policy: an InboundPolicy; a `retention` beside it that is below its floor is refused.
+        accept_shorter: whether this deployment may keep receipts for a shorter time than the one
+            before it, of the same namespace, has declared to the database. Default: False; it is
+            refused at start-up then.
         after_expiry: what becomes of a repeated key whose receipt has expired, as far as that is
             known: "refuse" (default): 400 `key-expired`, nothing is executed. "execute": it is a
             new operation, unless the key or its sender tells that it is too old. "handler": the
@@ -72,6 +75,9 @@ class MiddlewareOptions(TypedDict, total=False):
         audit_retention: how long a key is known as used, receipt included, so that a late
             repetition is refused after its answer is gone; 16 bytes a key. Default: no longer than
             the receipt.
+        maintain: make partitions ahead and drop what has expired, in a thread of the application;
+            of all workers one does it. The other ways are `replayfloor partitions maintain` and
+            pg_cron. Needs a retention, and the receipts as a URL. Default: False.
         response_bytes_max: largest answer kept for a replay; a larger one passes through, and a
             repeated request is told that it was executed. Default: 1 MiB.
         response_headers_max: the same for the number of header lines. Default: 100.
@@ -103,8 +109,10 @@ class MiddlewareOptions(TypedDict, total=False):
     body_bytes_max: int
     retention: RetentionOption
     policy: InboundPolicy | None
+    accept_shorter: bool
     after_expiry: AfterExpiryOption
     audit_retention: timedelta | float | None
+    maintain: bool
     response_bytes_max: int
     response_headers_max: int
     response_cipher: Cipher | None

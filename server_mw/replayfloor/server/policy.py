@@ -18,6 +18,7 @@ from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.key import DEFAULT_RULES, KeyRules
 from replayfloor.core.problem import DOCUMENTATION
 from replayfloor.server.body_rules import DEFAULT_BODY_RULE, BodyRule
+from replayfloor.server.margins import margin_ms
 
 NOT_EXECUTED = frozenset({307, 308, 401, 403, 408, 425, 429, 503})
 """Answers that are given before an operation begins. Stored, one 401 or 429 would pin the key
@@ -130,8 +131,13 @@ class Options:
         return self.proofs or self.after_expiry is AfterExpiry.HANDLER
 
     def kept_ms(self, left_ms: int | None) -> int:
-        """Return how long the lock's place may keep a receipt that is live for `left_ms` more."""
-        return self.cache_ms if left_ms is None else min(self.cache_ms, left_ms)
+        """Return how long the lock's place may keep a receipt that is live for `left_ms` more.
+
+        It counts from a later moment than the receipts do; the margin is more than that.
+        """
+        if left_ms is None or self.retention_ms is None:
+            return self.cache_ms
+        return max(0, min(self.cache_ms, left_ms - margin_ms(self.retention_ms)))
 
     @property
     def executes_openly(self) -> bool:

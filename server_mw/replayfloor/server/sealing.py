@@ -84,7 +84,9 @@ class Sealer:
 
     def open_claim(self, answer: ClaimAnswer) -> ClaimAnswer:
         """Return the answer with its receipt opened, if it has one."""
-        return Finished(self.open(answer.receipt)) if isinstance(answer, Finished) else answer
+        if not isinstance(answer, Finished):
+            return answer
+        return replace(answer, receipt=self.open(answer.receipt))
 
     def open_lock(self, answer: LockAnswer) -> LockAnswer:
         """Return the answer with its receipt opened, if it has one."""

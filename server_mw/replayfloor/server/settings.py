@@ -15,9 +15,11 @@ from replayfloor.core.message import Headers
 from replayfloor.core.problem import DOCUMENTATION
 from replayfloor.retention import InboundPolicy
 from replayfloor.server.body_rules import FingerprintOption, body_rule
+from replayfloor.server.declared import declaration_of
+from replayfloor.server.maintaining import Maintain
 from replayfloor.server.options import MiddlewareOptions, OnEvent, RetentionOption
 from replayfloor.server.policy import Options
-from replayfloor.server.retention import retention_of, seconds_of
+from replayfloor.server.retention import policy_of, retention_of, seconds_of
 from replayfloor.server.routes import (
     Route,
     RouteTable,
@@ -29,6 +31,7 @@ from replayfloor.server.routes import (
     statuses_of,
 )
 from replayfloor.server.sealing import Cipher, Sealer
+from replayfloor.server.stores.policies import Declaration
 
 BODY_BYTES_MAX = 1024 * 1024
 """Request bytes taken to make the fingerprint; a larger body is refused with 413. JSON and forms
@@ -60,6 +63,8 @@ class Settings:
     response_bytes_max: int
     response_headers_max: int
     lifetime_headers: Headers
+    declaration: Declaration | None
+    maintain: Maintain | None
     sealer: Sealer
     on_event: OnEvent | None
 
@@ -85,8 +90,10 @@ class Arguments:
     free: Collection[int] = ()
     retention: RetentionOption = None
     policy: InboundPolicy | None = None
+    accept_shorter: bool = False
     after_expiry: str = "refuse"
     audit_retention: timedelta | float | None = None
+    maintain: bool = False
     require_uuid7: bool = False
     lease_s: float = 30.0
     wait_for_s: float = 0.0
@@ -119,6 +126,13 @@ class Arguments:
             response_bytes_max=self.response_bytes_max,
             response_headers_max=self.response_headers_max,
             lifetime_headers=lifetime,
+            declaration=declaration_of(
+                self.namespace,
+                retention_s,
+                policy_of(self.retention, self.policy),
+                accept_shorter=self.accept_shorter,
+            ),
+            maintain=self._maintain(retention_s),
             sealer=Sealer(self.response_cipher),
             on_event=self.on_event,
         )
@@ -143,6 +157,13 @@ class Arguments:
             body_rule=body_rule(fingerprint=self.fingerprint, exclude=self.exclude),
             documentation=self.documentation,
         )
+
+    def _maintain(self, retention_s: float | None) -> Maintain | None:
+        if not self.maintain:
+            return None
+        if retention_s is None:
+            raise ConfigurationError("maintain=True needs a retention: nothing expires without one")
+        return Maintain(self.retention, self.policy, self.audit_retention)
 
     def _keeps_proofs(self, retention_s: float | None) -> bool:
         if self.audit_retention is None:

@@ -7,25 +7,29 @@ for ASGI.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Iterable
 from typing import Unpack
 
 from replayfloor.core.claims import FENCE_BYTES, Fence
 from replayfloor.core.errors import ConfigurationError
+from replayfloor.server import clock
+from replayfloor.server.declaring import DeclaringReceipts
 from replayfloor.server.decorator import WsgiEndpoints, mounted
 from replayfloor.server.docs import describe, endpoints_of
+from replayfloor.server.events import EventKind, ServerEvent
 from replayfloor.server.flow import Call
 from replayfloor.server.keeper import Alarm
 from replayfloor.server.locks import Lock, open_lock
 from replayfloor.server.options import MiddlewareOptions
 from replayfloor.server.perform import Stores
+from replayfloor.server.perform_common import emit
 from replayfloor.server.policy import Options
 from replayfloor.server.requests import first_sent_ms, owner
 from replayfloor.server.settings import Stores as AnyStores
 from replayfloor.server.settings import build, instance
 from replayfloor.server.stores import Receipts, open_receipts
-from replayfloor.server.wsgi_capture import StartResponse
+from replayfloor.server.wsgi_body import native
+from replayfloor.server.wsgi_capture import ExcInfo, HeaderList, StartResponse, Write
 from replayfloor.server.wsgi_exchange import Environ, Exchange, WSGIApp
 
 WSGIPrincipal = Callable[[Environ], str]
@@ -66,18 +70,39 @@ class WSGIIdempotencyMiddleware:
         self._principal = principal
         self.settings = build(options)
         self._stores: Stores = AnyStores(
-            instance("receipts", receipts, "claim", open_receipts, blocks=True),
+            self._declaring(instance("receipts", receipts, "claim", open_receipts, blocks=True)),
             instance("lock", lock, "acquire", open_lock, blocks=True),
+        )
+        maintain = self.settings.maintain
+        self._maintenance = (
+            None if maintain is None else maintain.of(receipts, self.settings.on_event)
         )
         self._endpoints = WsgiEndpoints(app)
         self._alarm = Alarm()
 
+    def _declaring(self, receipts: Receipts) -> Receipts:
+        declaration = self.settings.declaration
+        if declaration is None:
+            return receipts
+        return DeclaringReceipts(receipts, declaration, self._tell_change)
+
+    def _tell_change(self, words: str) -> None:
+        emit(self.settings, ServerEvent(EventKind.POLICY_CHANGED, "", words))
+
     def open(self) -> None:
-        """Connect now, after the server has forked. Raises SchemaMissing, StoreUnavailable."""
+        """Connect now, after the server has forked.
+
+        Raises SchemaMissing, StoreUnavailable; RetentionTooShort if the database was told of a
+        longer retention than this one.
+        """
         self._stores.receipts.open()
+        if self._maintenance is not None:
+            self._maintenance.start()
 
     def close(self) -> None:
         """Give every connection back; the next keyed request opens them again."""
+        if self._maintenance is not None:
+            self._maintenance.stop()
         self._stores.lock.close()
         self._stores.receipts.close()
 
@@ -99,6 +124,9 @@ class WSGIIdempotencyMiddleware:
     def _protect(
         self, environ: Environ, start_response: StartResponse, options: Options
     ) -> Iterable[bytes]:
+        if self._maintenance is not None:
+            # Here and not at construction: a server may fork in between.
+            self._maintenance.start()
         key = environ.get("HTTP_IDEMPOTENCY_KEY")
         # A server joins several lines with commas, and what comes of that is no key.
         key_lines = () if key is None else (str(key).encode("latin-1"),)
@@ -109,11 +137,26 @@ class WSGIIdempotencyMiddleware:
             # Not asked without a key: a login, say, has no owner yet.
             principal=self._owner(environ) if key_lines else None,
             fence=Fence(secrets.token_bytes(FENCE_BYTES)),
-            now_ms=time.time_ns() // 1_000_000,
+            now_ms=clock.wall_ms(),
             first_sent_ms=first_sent_ms(first_sent),
         )
+        if not key_lines and not options.required:
+            start_response = self._advertising(start_response)
         exchange = Exchange(self.settings, self._stores, options, self._alarm, environ)
         return exchange.run(self._app, call, start_response)
+
+    def _advertising(self, start_response: StartResponse) -> StartResponse:
+        """Let an answer to a request without a key say how long a key would live here."""
+        lifetime = native(self.settings.lifetime_headers)
+        if not lifetime:
+            return start_response
+
+        def start(status: str, headers: HeaderList, exc_info: ExcInfo | None = None, /) -> Write:
+            # Only with an exception: not every server takes None for it.
+            passed = () if exc_info is None else (exc_info,)
+            return start_response(status, [*headers, *lifetime], *passed)
+
+        return start
 
     def _owner(self, environ: Environ) -> str | None:
         return None if self._principal is None else owner(self._principal(environ))

@@ -18,6 +18,7 @@ from replayfloor.core.claims import (
 from replayfloor.core.errors import ClaimLost, UsageError
 from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.stores import AsyncConnection, AsyncCursor, Parameters, Row
+from replayfloor.server.stores.policies import Declaration, Declared, PolicyState
 from replayfloor.testing.world import World
 
 
@@ -72,6 +73,10 @@ class SimulatedReceipts:
     async def renew(self, renew: Renew) -> bool:
         """See `replayfloor.core.claims.Renew`."""
         return self._world.renew(renew)
+
+    async def declare(self, declaration: Declaration) -> Declared:
+        """Take every declaration for the first: a world has nothing that outlives a deployment."""
+        return Declared(PolicyState.FIRST)
 
     async def begin(self) -> SimulatedTransaction:
         """See `replayfloor.core.claims.Begin`."""

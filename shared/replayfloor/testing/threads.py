@@ -23,6 +23,7 @@ from replayfloor.server.stores import (
     Row,
     Transaction,
 )
+from replayfloor.server.stores.policies import Declaration, Declared
 
 
 def in_threads(receipts: Receipts) -> AsyncReceipts:
@@ -51,6 +52,9 @@ class _Receipts:
 
     async def renew(self, renew: Renew) -> bool:
         return await to_thread.run_sync(self._receipts.renew, renew)
+
+    async def declare(self, declaration: Declaration) -> Declared:
+        return await to_thread.run_sync(self._receipts.declare, declaration)
 
     async def begin(self) -> AsyncTransaction:
         return _Transaction(await to_thread.run_sync(self._receipts.begin))

@@ -173,6 +173,26 @@ class World:
         standing = self._claims.get(id_)
         return standing is not None and standing.fence == fence
 
+    # -- what happens to receipts by themselves --------------------------------------------------
+
+    def drop_expired(self, retention_ms: int, *, to_proofs: bool) -> None:
+        """Drop what was finished longer ago than that; what it was may live on as a proof."""
+        gone = [
+            id_ for id_ in self._receipts if self._finished_ms[id_] + retention_ms <= self.now_ms
+        ]
+        for id_ in gone:
+            del self._receipts[id_]
+            if to_proofs:
+                self._proofs.add(id_)
+
+    def has_expired(self, retention_ms: int) -> bool:
+        """Say whether there is anything to drop."""
+        return any(self._finished_ms[id_] + retention_ms <= self.now_ms for id_ in self._receipts)
+
+    def finished_ms(self, id_: ReceiptId) -> int | None:
+        """Return when an id was last finished, also after its receipt has gone."""
+        return self._finished_ms.get(id_)
+
     # -- what only broken flows ask for -----------------------------------------------------------
 
     def find(self, id_: ReceiptId) -> Receipt | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.server.stores import AsyncReceipts, Receipts
+from replayfloor.server.stores.policies import Declaration, Declared
 
 
 class OnReceipts:
@@ -36,6 +37,10 @@ class OnReceipts:
     def renew(self, renew: Renew) -> bool:
         """See `replayfloor.core.claims.Renew`."""
         return self._receipts.renew(renew)
+
+    def declare(self, declaration: Declaration) -> Declared:
+        """See `replayfloor.server.stores.Receipts.declare`."""
+        return self._receipts.declare(declaration)
 
     def finish_in(self, connection: object, finish: Finish) -> bool:
         """See `replayfloor.server.stores.Receipts.finish_in`."""
@@ -72,6 +77,10 @@ class AsyncOnReceipts:
     async def renew(self, renew: Renew) -> bool:
         """See `replayfloor.core.claims.Renew`."""
         return await self._receipts.renew(renew)
+
+    async def declare(self, declaration: Declaration) -> Declared:
+        """See `replayfloor.server.stores.AsyncReceipts.declare`."""
+        return await self._receipts.declare(declaration)
 
     async def finish_in(self, connection: object, finish: Finish) -> bool:
         """See `replayfloor.server.stores.AsyncReceipts.finish_in`."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from replayfloor.server.body_rules import BodyRule
+from replayfloor.server.margins import skew_ms
 from replayfloor.server.policy import (
     AfterExpiry,
     Disposition,
@@ -188,6 +189,7 @@ def expiry(options: Options) -> str:
         return "Receipts are kept without limit: a key does not expire."
     text = f"Receipts are kept for {words(ms)} ({seconds(ms)} s, {iso_duration(ms)})."
     text += _after_expiry(options)
+    text += f" One that tells a time of {words(skew_ms(ms))} ahead or more is refused too."
     return f"{text} So do not repeat a request later than {words(ms)} after it was first sent."
 
 

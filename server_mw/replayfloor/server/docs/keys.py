@@ -15,7 +15,7 @@ from replayfloor.core.errors import InvalidKey
 from replayfloor.core.key import check_key, write_key
 from replayfloor.core.uuid7 import minted_ms
 from replayfloor.server.docs.facts import code, words
-from replayfloor.server.flow.age import SKEW_MS
+from replayfloor.server.margins import skew_ms
 from replayfloor.server.policy import Options
 
 UUID4: Final = "8e03978e-40d5-43e8-bc93-6894a57f9324"
@@ -63,10 +63,10 @@ def key_rules(options: Options) -> tuple[str, ...]:
     if rules.pattern is not None:
         pattern = code(pattern_text(rules.pattern).replace("\n", "\\n"))
         lines.append(f"The whole key matches the regular expression {pattern}.")
-    if options.require_uuid7:
+    if options.require_uuid7 and options.retention_ms is not None:
+        ahead = words(skew_ms(options.retention_ms))
         lines.append(
-            "The key is a UUID version 7 (RFC 9562) whose time is not more than "
-            f"{words(SKEW_MS)} ahead."
+            f"The key is a UUID version 7 (RFC 9562) whose time is less than {ahead} ahead."
         )
     lines.append("Keys that differ in letter case are different keys.")
     return tuple(lines)

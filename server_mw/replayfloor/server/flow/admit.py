@@ -25,6 +25,7 @@ from replayfloor.core.claims import (
     LockUnavailable,
     Orphaned,
     Release,
+    Reuse,
     Rollback,
 )
 from replayfloor.core.effects import Flow
@@ -157,6 +158,7 @@ def _answer_from_lock(ticket: Admitted, lock: LockAnswer) -> Refused | Replayed 
 
 
 def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
+    reuse = Age(ticket.age_ms, ticket.past_horizon).reuse(options.after_expiry)
     claim = Claim(
         ticket.id,
         ticket.fingerprint,
@@ -164,7 +166,7 @@ def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
         options.lease_ms,
         takeover=options.takes_over,
         retention_ms=options.retention_ms,
-        reuse=Age(ticket.age_ms, ticket.past_horizon).reuse(options.after_expiry),
+        reuse=reuse,
         proofs=options.looks_for_proofs,
     )
     try:
@@ -173,7 +175,7 @@ def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
         yield from event(ticket, EventKind.STORE_UNAVAILABLE, str(error))
         if error.performed is not False:
             yield from abandon(ticket)
-        if options.executes_openly:
+        if options.executes_openly and reuse is not Reuse.NEVER:
             return Exposed()
         return Refused(store_unavailable(STORE_RETRY_AFTER_S))
     match answer:

@@ -14,16 +14,8 @@ from replayfloor.core.claims import Reuse
 from replayfloor.core.problem import Problem, invalid_key
 from replayfloor.core.uuid7 import minted_ms
 from replayfloor.server.flow.values import Call
+from replayfloor.server.margins import margin_ms, skew_ms
 from replayfloor.server.policy import AfterExpiry, Options
-
-SKEW_MS = 300_000
-"""How far ahead of ours a sender's clock may be: five minutes, what Kerberos (RFC 4120, 8.2) and
-webhook signatures allow. A key from beyond would outlive its receipt by as much, and is refused;
-a key from within it may be that much older than it says, and is counted so."""
-
-SKEW_SHARE = 10
-"""The allowance is at most a tenth of the retention: with less, a test's retention of seconds would
-leave no time for a first request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +39,17 @@ def judge_age(key: str, call: Call, options: Options) -> Age | Problem:
     minted = minted_ms(key)
     if options.require_uuid7 and minted is None:
         return invalid_key("this operation requires a UUID version 7 as its key (RFC 9562)")
+    sent = call.first_sent_ms
     if options.retention_ms is None:
         return Age(_age_ms(minted, call), past=False)
-    if minted is not None and minted > call.now_ms + SKEW_MS:
+    too_early = call.now_ms + skew_ms(options.retention_ms)
+    if minted is not None and minted >= too_early:
         return invalid_key("the time of the UUID version 7 lies in the future")
+    if sent is not None and sent >= too_early:
+        return invalid_key("the time in Repeatability-First-Sent lies in the future")
     age_ms = _age_ms(minted, call)
-    margin_ms = min(SKEW_MS, options.retention_ms // SKEW_SHARE)
-    return Age(age_ms, past=age_ms is not None and age_ms > options.retention_ms - margin_ms)
+    oldest_ms = options.retention_ms - margin_ms(options.retention_ms)
+    return Age(age_ms, past=age_ms is not None and age_ms > oldest_ms)
 
 
 def _age_ms(minted: int | None, call: Call) -> int | None:

@@ -40,7 +40,11 @@ def maintain(
     removed = proofs = 0
     with _opened(path) as database:
         work = partial(
-            sweep, before_ms=receipts_before, limit=BATCH, proofs=keeping.audit_ms is not None
+            sweep,
+            before_ms=receipts_before,
+            now_ms=now_ms,
+            limit=BATCH,
+            proofs=keeping.audit_ms is not None,
         )
         removed = _all(database, work)
         proofs = 0 if keeping.audit_ms is None else removed

@@ -20,6 +20,12 @@ from psycopg_pool import ConnectionPool
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.server.resources import load
+from replayfloor.server.stores.policies import (
+    Declaration,
+    Declared,
+    declaration_parameters,
+    declared_of,
+)
 from replayfloor.server.stores.postgres_connection import (
     BoundedConnection,
     Pool,
@@ -114,6 +120,12 @@ class PostgresReceipts:
         """See `replayfloor.core.claims.Renew`."""
         (done,) = self._call(load("sql/postgres/renew.sql"), renew_parameters(renew))
         return bool(done)
+
+    def declare(self, declaration: Declaration) -> Declared:
+        """See `replayfloor.server.stores.Receipts.declare`."""
+        parameters = declaration_parameters(declaration)
+        row = self._call(load("sql/postgres/declare_policy.sql"), parameters)
+        return declared_of(declaration, row)
 
     def begin(self) -> PostgresTransaction:
         """See `replayfloor.core.claims.Begin`."""

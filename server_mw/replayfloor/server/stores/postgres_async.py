@@ -17,6 +17,12 @@ from psycopg_pool import AsyncConnectionPool
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.server.resources import load
+from replayfloor.server.stores.policies import (
+    Declaration,
+    Declared,
+    declaration_parameters,
+    declared_of,
+)
 from replayfloor.server.stores.postgres_connection_async import (
     Pool,
     answered_by,
@@ -102,6 +108,12 @@ class AsyncPostgresReceipts:
         """See `replayfloor.core.claims.Renew`."""
         (done,) = await self._call(load("sql/postgres/renew.sql"), renew_parameters(renew))
         return bool(done)
+
+    async def declare(self, declaration: Declaration) -> Declared:
+        """See `replayfloor.server.stores.AsyncReceipts.declare`."""
+        parameters = declaration_parameters(declaration)
+        row = await self._call(load("sql/postgres/declare_policy.sql"), parameters)
+        return declared_of(declaration, row)
 
     async def begin(self) -> AsyncPostgresTransaction:
         """See `replayfloor.core.claims.Begin`."""

@@ -93,9 +93,7 @@ def silence_is_unavailable(connection: AnyConnection) -> Generator[None]:
     try:
         yield
     except psycopg.errors.CheckViolation as error:
-        if not is_outside(
-            error.diag.sqlstate, error.diag.schema_name, error.diag.constraint_name
-        ):
+        if not is_outside(error.diag.sqlstate, error.diag.schema_name, error.diag.constraint_name):
             raise
         log.error("%s", OUTSIDE)
         raise StoreUnavailable(OUTSIDE, performed=False) from error

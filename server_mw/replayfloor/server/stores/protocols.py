@@ -7,9 +7,12 @@ suite that holds a store to it is `replayfloor.testing.contract`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
+
+if TYPE_CHECKING:
+    from replayfloor.server.stores.policies import Declaration, Declared
 
 Parameters: TypeAlias = Mapping[str, object] | Sequence[object]
 Row: TypeAlias = tuple[object, ...]
@@ -84,6 +87,15 @@ class AsyncReceipts(Protocol):
 
     async def renew(self, renew: Renew) -> bool:
         """Keep the contract of `replayfloor.core.claims.Renew`."""
+        ...
+
+    async def declare(self, declaration: Declaration) -> Declared:
+        """Note for how long receipts are kept, and say what was noted before; one operation.
+
+        Of any number of declarations at the same time, each is answered as if they came one after
+        the other. A shorter retention than the noted one changes nothing unless it is accepted.
+        Raises SchemaMissing, StoreUnavailable.
+        """
         ...
 
     async def begin(self) -> AsyncTransaction:
@@ -166,6 +178,10 @@ class Receipts(Protocol):
 
     def renew(self, renew: Renew) -> bool:
         """Keep the contract of `replayfloor.core.claims.Renew`."""
+        ...
+
+    def declare(self, declaration: Declaration) -> Declared:
+        """See AsyncReceipts.declare."""
         ...
 
     def begin(self) -> Transaction:

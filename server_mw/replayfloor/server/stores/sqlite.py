@@ -19,6 +19,8 @@ from weakref import WeakSet
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
+from replayfloor.server.stores.policies import Declaration, Declared
+from replayfloor.server.stores.policies_sqlite import declare_policy
 from replayfloor.server.stores.sqlite_file import Database
 from replayfloor.server.stores.sqlite_finish_in import finish_in
 from replayfloor.server.stores.sqlite_transaction import SQLiteTransaction
@@ -97,6 +99,11 @@ class SQLiteReceipts:
     def renew(self, renew: Renew) -> bool:
         """See `replayfloor.core.claims.Renew`."""
         return self._write(partial(renew_claim, renew=renew, now_ms=self.now_ms))
+
+    def declare(self, declaration: Declaration) -> Declared:
+        """See `replayfloor.server.stores.Receipts.declare`."""
+        work = partial(declare_policy, declaration=declaration, now_ms=self.now_ms)
+        return self._write(work)
 
     def begin(self) -> SQLiteTransaction:
         """See `replayfloor.core.claims.Begin`; the write lock is taken with the first statement."""

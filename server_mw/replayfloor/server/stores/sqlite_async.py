@@ -20,6 +20,8 @@ import anyio
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 from replayfloor.server.shield import in_thread
+from replayfloor.server.stores.policies import Declaration, Declared
+from replayfloor.server.stores.policies_sqlite import declare_policy
 from replayfloor.server.stores.sqlite_file import Database
 from replayfloor.server.stores.sqlite_finish_in import finish_in_async
 from replayfloor.server.stores.sqlite_transaction_async import AsyncSQLiteTransaction
@@ -89,6 +91,11 @@ class AsyncSQLiteReceipts:
     async def renew(self, renew: Renew) -> bool:
         """See `replayfloor.core.claims.Renew`."""
         return await self._write(partial(renew_claim, renew=renew, now_ms=self.now_ms))
+
+    async def declare(self, declaration: Declaration) -> Declared:
+        """See `replayfloor.server.stores.AsyncReceipts.declare`."""
+        work = partial(declare_policy, declaration=declaration, now_ms=self.now_ms)
+        return await self._write(work)
 
     async def begin(self) -> AsyncSQLiteTransaction:
         """See `replayfloor.core.claims.Begin`; the write lock is taken with the first statement."""

@@ -24,19 +24,27 @@ row of its receipt stands."""
 
 
 def sweep_now_and_then(database: sqlite3.Connection, claim: Claim, now_ms: int) -> None:
-    """Let a claim that was taken delete some receipts that expired an hour ago, in its commit."""
+    """Let a claim that was taken delete some receipts that expired an hour ago, in its commit.
+
+    Each receipt says itself when it expires: the claim's retention is that of its namespace, and
+    says nothing of the others in the file.
+    """
     if claim.retention_ms is None or claim.fence[0] % ONE_IN:
         return
-    before_ms = now_ms - claim.retention_ms - LATER_MS
-    sweep(database, before_ms, ROWS, proofs=claim.proofs)
+    values = {"before_ms": now_ms - LATER_MS, "limit": ROWS}
+    if claim.proofs:
+        database.execute(load("sql/sqlite/sweep_expired_proofs.sql"), values)
+    database.execute(load("sql/sqlite/sweep_expired.sql"), values)
 
 
-def sweep(database: sqlite3.Connection, before_ms: int, limit: int, *, proofs: bool) -> int:
-    """Delete up to `limit` receipts finished by a moment; return how many.
+def sweep(
+    database: sqlite3.Connection, before_ms: int, now_ms: int, limit: int, *, proofs: bool
+) -> int:
+    """Delete up to `limit` receipts finished by a moment that have expired; return how many.
 
     With `proofs`, they stay known as used.
     """
-    values = {"before_ms": before_ms, "limit": limit}
+    values = {"before_ms": before_ms, "now_ms": now_ms, "limit": limit}
     if proofs:
         database.execute(load("sql/sqlite/sweep_proofs.sql"), values)
     return database.execute(load("sql/sqlite/sweep.sql"), values).rowcount

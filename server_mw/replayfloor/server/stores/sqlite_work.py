@@ -58,6 +58,7 @@ def take_claim(
         "fingerprint": claim.fingerprint,
         "fence": claim.fence,
         "lease_ms": claim.lease_ms,
+        "retention_ms": claim.retention_ms,
         "now_ms": now,
     }
     row = database.execute(load("sql/sqlite/claim_find.sql"), parameters).fetchone()
@@ -118,7 +119,8 @@ def finish_steps(finish: Finish, now_ms: Callable[[], int]) -> FinishSteps:
     ended = yield load("sql/sqlite/claim_end.sql"), claim
     if not ended:
         return False
-    now, claimed_ms = now_ms(), cast("int", ended[0][0])
+    claimed_ms, retention_ms = cast("tuple[int, int | None]", tuple(ended[0]))
+    now = now_ms()
     receipt: Mapping[str, object] = {
         "id": finish.id,
         "fingerprint": finish.receipt.fingerprint,
@@ -126,6 +128,7 @@ def finish_steps(finish: Finish, now_ms: Callable[[], int]) -> FinishSteps:
         "took_ms": max(0, now - claimed_ms),
         "status": finish.receipt.response.status,
         "response": encode_receipt(finish.receipt),
+        "expires_ms": None if retention_ms is None else now + retention_ms,
     }
     yield load("sql/sqlite/receipt_insert.sql"), receipt
     return True

@@ -116,8 +116,17 @@ create function replayfloor.keep_v1(
 ) returns void language plpgsql as $$
 declare
     v_noted replayfloor.maintenance;
+    v_longest_ms double precision;
 begin
     select * into v_noted from replayfloor.maintenance;
+    -- Namespaces share the tables, so that the longest retention of them all counts.
+    select max(p.retention_s) * 1000 into v_longest_ms from replayfloor.policies as p;
+    if p_retention_ms < v_longest_ms and not p_accept_shorter then
+        raise exception 'replayfloor: a deployment keeps receipts for % s, and % s would be shorter',
+            v_longest_ms / 1000.0, p_retention_ms / 1000.0
+            using errcode = 'invalid_parameter_value',
+                  hint = 'See `replayfloor retention status`; --accept-shorter overrides it';
+    end if;
     if p_retention_ms < v_noted.retention_ms and not p_accept_shorter then
         raise exception 'replayfloor: receipts are kept for % s here, and % s would be shorter',
             v_noted.retention_ms / 1000.0, p_retention_ms / 1000.0
