@@ -85,7 +85,7 @@ def test_a_wsgi_application_maintains_from_its_first_request(overdue: Database) 
         return [b""]
 
     app = WSGIIdempotencyMiddleware(
-        inner,  # type: ignore[arg-type]
+        inner,
         receipts=overdue.url,
         principal=None,
         retention=POLICY,
@@ -94,7 +94,7 @@ def test_a_wsgi_application_maintains_from_its_first_request(overdue: Database) 
     environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/pay", "SCRIPT_NAME": ""}
     assert not _is_gone(overdue)
     try:
-        list(app(environ, lambda *_: lambda _: None))  # type: ignore[arg-type, return-value]
+        list(app(environ, lambda *_: lambda _: None))  # type: ignore[arg-type]
         _until(lambda: _is_gone(overdue))
     finally:
         app.close()
@@ -111,7 +111,7 @@ def test_a_sqlite_file_is_maintained_too(tmp_path: Path) -> None:
             (b"i" * 16, b"f" * 16, b"\0"),
         )
     app = WSGIIdempotencyMiddleware(
-        lambda *_: [],  # type: ignore[arg-type]
+        lambda *_: [],
         receipts=f"sqlite:///{path}",
         principal=None,
         retention=POLICY,
@@ -143,7 +143,7 @@ def test_without_a_retention_there_is_nothing_to_maintain(urls: str) -> None:
 def test_a_store_that_was_made_elsewhere_is_maintained_elsewhere(urls: str) -> None:
     with pytest.raises(ConfigurationError, match="Maintenance beside it"):
         WSGIIdempotencyMiddleware(
-            lambda *_: [],  # type: ignore[arg-type]
+            lambda *_: [],
             receipts=open_receipts(urls),
             lock=LocalLock(),
             principal=None,
