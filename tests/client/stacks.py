@@ -90,6 +90,13 @@ HTTPX2: Final = _stack(httpx2, replayfloor.client.httpx2)
 STACKS: Final = (HTTPX, HTTPX2)
 
 on_each_stack = pytest.mark.parametrize("stack", STACKS, ids=lambda stack: stack.name)
+on_each_stack_by_turns = pytest.mark.parametrize(
+    "stack",
+    [STACKS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in STACKS[1:])],
+    ids=lambda stack: stack.name,
+)
+"""For the bulk: the everyday run takes one library, the slow one the other. What is shared is the
+same code, and test_two_libraries.py compares the two every day."""
 on_each_loop = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from client.clients import PATIENCE_S, PROFILE, START_NS, info, named
 from client.loopback import DROP, OK, Loopback, Reply, Step, closed_port, problem
-from client.stacks import Stack, StackSetup, on_each_stack
+from client.stacks import Stack, StackSetup, on_each_stack_by_turns
 from replayfloor.client import JournalUnavailable, OutcomePending
 from replayfloor.core.journal import OperationState
 from replayfloor.core.message import Response
@@ -25,7 +25,7 @@ from replayfloor.core.problem import (
     store_unavailable,
 )
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 SLOW = Reply(delay_s=PATIENCE_S)
 
@@ -73,6 +73,7 @@ def test_any_other_answer_is_returned_at_once(
         (402, Outcome.DEFINITIVE),
         (409, Outcome.DEFINITIVE),
         (401, Outcome.REJECTED),
+        (404, Outcome.REJECTED),
         (422, Outcome.REJECTED),
         (501, Outcome.UNKNOWN),
     ],
@@ -87,7 +88,7 @@ def test_a_first_answer_says_what_is_known(
     assert info(response).outcome is outcome
 
 
-@pytest.mark.parametrize("status", [401, 403, 409, 413, 422])
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 409, 410, 413, 422])
 def test_a_refusal_after_a_lost_answer_settles_nothing(
     status: int, loopback: Loopback, stack: Stack
 ) -> None:

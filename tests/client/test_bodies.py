@@ -13,11 +13,11 @@ import pytest
 
 from client.clients import FakeTime, info, named
 from client.loopback import DROP, OK, Loopback, Reply
-from client.stacks import Stack, StackSetup, on_each_stack
+from client.stacks import Stack, StackSetup, on_each_stack_by_turns
 from replayfloor.client import BodyNotReplayable, RetryPolicy
 from replayfloor.client.bodies import REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 CHUNKS = [b"pay ", b"me ", b"once"]
 LARGE = b"x" * (RESPONSE_BYTES_MAX + 70_000)

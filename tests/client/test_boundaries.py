@@ -50,5 +50,12 @@ def test_the_other_parameters_of_the_media_type_count() -> None:
     one = without_boundary(b"multipart/form-data; boundary=x; charset=utf-8", b"--x--\r\n")
     two = without_boundary(b"multipart/form-data; boundary=y; charset=latin-1", b"--y--\r\n")
 
-    assert one == (b"multipart/form-data; charset=utf-8", b"\r\n----\r\n")
+    assert one == (b"multipart/form-data; charset=utf-8", b"0:4:--\r\n")
     assert one != two
+
+
+def test_a_part_that_looks_like_two_is_one() -> None:
+    two = _form([b"a", b"b"], "one-boundary")
+    disguised = _form([b"a\r\n--\r\n\r\nb"], "other-boundary")
+
+    assert without_boundary(*disguised) != without_boundary(*two)

@@ -19,7 +19,7 @@ from anyio.lowlevel import checkpoint
 
 from client.clients import PATIENCE_S, FakeTime, info, named
 from client.loopback import OK, Loopback, Reply
-from client.stacks import Stack, StackSetup, on_each_stack, slots_in_use
+from client.stacks import Stack, StackSetup, on_each_stack_by_turns, slots_in_use
 from replayfloor.client import MemoryJournal
 from replayfloor.client.bodies import RESPONSE_BYTES_MAX
 from replayfloor.core.journal import (
@@ -32,7 +32,7 @@ from replayfloor.core.journal import (
 )
 from replayfloor.core.outcome import Outcome
 
-pytestmark = [pytest.mark.anyio, on_each_stack]
+pytestmark = [pytest.mark.anyio, on_each_stack_by_turns]
 
 SLOW = Reply(delay_s=PATIENCE_S)
 LARGE = Reply(201, body=b"x" * (RESPONSE_BYTES_MAX + 1))

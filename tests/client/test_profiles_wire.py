@@ -110,7 +110,7 @@ def test_a_provider_may_call_off_the_next_attempt(loopback: Loopback) -> None:
 
 
 def test_a_provider_cannot_ask_for_attempts_without_end(loopback: Loopback) -> None:
-    loopback.script(Reply(404, (("Stripe-Should-Retry", "true"),)))
+    loopback.script(Reply(402, (("Stripe-Should-Retry", "true"),)))
     setup = Setup(profile=STRIPE)
     with setup.client() as client, pytest.raises(OutcomePending):
         client.post(loopback.url())

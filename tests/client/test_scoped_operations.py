@@ -97,3 +97,10 @@ async def test_tasks_do_not_see_each_others_blocks(loopback: Loopback) -> None:
 def test_an_id_that_names_nothing_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError), operation(wrong):
         pass
+
+
+def test_it_is_no_decorator_because_a_coroutine_would_run_after_the_block() -> None:
+    async def pay() -> None: ...
+
+    with pytest.raises(TypeError):
+        operation("order-1")(pay)  # type: ignore[operator]  # pyright: ignore[reportCallIssue]

@@ -82,12 +82,14 @@ def test_a_profile_is_for_its_providers_hosts_and_for_a_double_on_the_loopback(
     with httpx.Client(transport=transport) as client:
         client.post("https://api.elsewhere.example/pay")
         client.post("https://API.ELSEWHERE.EXAMPLE/pay")
+        client.post("https://api.elsewhere.example./pay")
         client.post("https://api.example/pay")
         client.post("http://127.0.0.1:9/pay")
 
     assert sent == [
         "api.elsewhere.example True",
         "api.elsewhere.example True",
+        "api.elsewhere.example. True",
         "api.example False",
         "127.0.0.1 True",
     ]

@@ -18,7 +18,7 @@ from replayfloor.client.support import (
     Support,
     read_support,
 )
-from replayfloor.client.support_memory import ORIGINS_MAX, SupportMemory
+from replayfloor.client.support_memory import PLACES_MAX, SupportMemory
 from replayfloor.core.journal import OperationState
 from replayfloor.core.message import Response
 from replayfloor.core.problem import in_flight
@@ -26,6 +26,7 @@ from replayfloor.testing.client_faults import Attempt, Fate
 from replayfloor.testing.client_world import ClientWorld
 
 ORIGIN = "https://api.example"
+PLACE = f"{ORIGIN}/charges"
 
 
 def _unprofiled(*fates: Fate) -> ClientWorld:
@@ -88,10 +89,28 @@ def test_once_support_was_seen_a_lost_answer_is_asked_for_again() -> None:
     assert verdict.entry.send_deadline_ns == verdict.entry.first_attempt_at_ns + 140 * 10**9
 
 
+def test_support_at_one_path_says_nothing_of_another() -> None:
+    world = _unprofiled(Fate.REPLY_LOST)
+    world.support.note(NoteSupport(f"{ORIGIN}/refunds", Support(RETENTION_S)))
+
+    assert world.call().ending is Ending.PENDING
+    assert len(world.departures) == 1
+
+
+def test_a_lifetime_that_was_told_at_one_path_holds_for_the_server() -> None:
+    world = ClientWorld(PROFILE, POLICY, [])
+    world.learning = Learning.REPLACE
+    world.support.note(NoteSupport(ORIGIN, Support(500)))
+
+    world.call()
+
+    assert world.journal.versions[0].retention_s == 500
+
+
 def test_an_operation_that_was_stuck_goes_on_when_support_was_seen_meanwhile() -> None:
     world = _unprofiled(Fate.REPLY_LOST)
     stuck = world.call()
-    world.support.note(NoteSupport(ORIGIN, Support(RETENTION_S)))
+    world.support.note(NoteSupport(PLACE, Support(RETENTION_S)))
 
     verdict = world.call()
 
@@ -103,7 +122,7 @@ def test_an_operation_that_was_stuck_for_longer_than_the_lifetime_is_closed() ->
     world = _unprofiled(Fate.REPLY_LOST)
     world.call()
     world.pass_time(RETENTION_S)
-    world.support.note(NoteSupport(ORIGIN, Support(RETENTION_S)))
+    world.support.note(NoteSupport(PLACE, Support(RETENTION_S)))
 
     assert world.call().ending is Ending.UNKNOWN
     assert world.journal.versions[-1].state is OperationState.UNKNOWN_FINAL
@@ -179,7 +198,7 @@ def test_what_was_seen_is_bounded_and_not_taken_back_by_silence() -> None:
     memory.note(NoteSupport(ORIGIN, Support()))
     assert memory.recall(RecallSupport(ORIGIN)) == Support(100)
 
-    for number in range(ORIGINS_MAX):
+    for number in range(PLACES_MAX):
         memory.note(NoteSupport(f"https://{number}.example", Support()))
 
     assert memory.recall(RecallSupport(ORIGIN)) is None

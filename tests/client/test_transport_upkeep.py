@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from client.clients import NO_TLS, START_NS, FakeTime, named
-from client.loopback import DROP, OK, Loopback
+from client.loopback import DROP, OK, Loopback, Reply
+from client.stacks import slots_in_use
 from replayfloor.client import (
     AsyncIdempotentTransport,
     IdempotentTransport,
@@ -22,7 +23,7 @@ from replayfloor.client import (
 )
 from replayfloor.client.upkeep import FINISHED_KEPT_S
 from replayfloor.core.errors import UsageError
-from replayfloor.core.journal import OperationState, ReadHistory, Settlement
+from replayfloor.core.journal import OperationState, PruneOperations, ReadHistory, Settlement
 
 DAY_S = 86_400.0
 ONE = Profile(name="one", retention_s=DAY_S, paths=("/one",))
@@ -220,3 +221,23 @@ def test_a_journal_that_cannot_be_pruned_does_not_disturb_a_call(
 
     assert response.status_code == 201
     assert "could not be pruned" in caplog.text
+
+
+class Interrupted(MemoryJournal):
+    """Somebody presses a key while it is pruned."""
+
+    def prune(self, effect: PruneOperations) -> int:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_removal_gives_the_connection_back(loopback: Loopback) -> None:
+    loopback.script(Reply(body=b"x" * (3 << 20)), path="/one")
+    time, inner = FakeTime(), httpx.HTTPTransport(verify=NO_TLS)
+    transport = IdempotentTransport(inner, profile=ONE, journal=Interrupted(), clock=time.clock)
+    with httpx.Client(transport=transport) as client:
+        client.post(loopback.url("/one"))
+        time.pass_time(DAY_S)
+        with pytest.raises(KeyboardInterrupt):
+            client.post(loopback.url("/one"))
+
+        assert slots_in_use(inner) == 0

@@ -25,6 +25,7 @@ from replayfloor.client.errors import (
     OutcomeUndetermined,
     OutcomeUnknown,
 )
+from replayfloor.client.errors import RedirectRefused as RedirectRefused
 from replayfloor.client.journal import MemoryJournal, PostgresJournal, SQLiteJournal
 from replayfloor.client.options import operation
 from replayfloor.client.policy import RetryPolicy

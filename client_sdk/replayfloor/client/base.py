@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Self, cast
 
 from replayfloor.client.bodies import BodyTooLarge, read_request, read_response
 from replayfloor.client.call import Call, JournalEffect, Settings, write_journal
-from replayfloor.client.conclusions import refuse_body
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import Trace
 from replayfloor.client.inner import checked
 from replayfloor.client.leaks import LEAKS
 from replayfloor.client.operations import PendingOperation
+from replayfloor.client.refusals import refuse_body
 from replayfloor.client.shell import Shell
 from replayfloor.core.drivers import run
 from replayfloor.core.effects import Effect
@@ -59,8 +59,13 @@ class TransportBase:
             raise refuse_body(self._shell.library, settings.profile, request) from error
         with self._shell.scope(settings, request):
             response = self._call(settings, request, body)
-        if (sweep := self._shell.sweep_due()) is not None:
-            sweep()
+        try:
+            if (sweep := self._shell.sweep_due()) is not None:
+                sweep()
+        except BaseException:
+            # Interrupted: nobody gets the answer, and it may hold a connection.
+            response.close()
+            raise
         return response
 
     def _call(self, settings: Settings, request: httpx.Request, body: bytes) -> httpx.Response:
@@ -99,9 +104,8 @@ class TransportBase:
         return call.answered(response, raw)
 
     def _discard(self, call: Call) -> None:
-        if call.open_response is not None:
-            call.open_response.close()
-            call.open_response = None
+        if (response := call.let_go()) is not None:
+            response.close()
 
     def pending(self) -> tuple[PendingOperation, ...]:
         """Return the operations without a known end that this transport's profiles speak of.

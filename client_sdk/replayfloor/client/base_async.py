@@ -20,12 +20,12 @@ from replayfloor.client.bodies import (
     read_response_async,
 )
 from replayfloor.client.call import Call, JournalEffect, Settings, write_journal
-from replayfloor.client.conclusions import refuse_body
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import AsyncTrace
 from replayfloor.client.inner import checked
 from replayfloor.client.leaks import LEAKS
 from replayfloor.client.operations import PendingOperation
+from replayfloor.client.refusals import refuse_body
 from replayfloor.client.shell import Shell
 from replayfloor.core.drivers import run_async
 from replayfloor.core.effects import Effect
@@ -136,8 +136,7 @@ class AsyncTransportBase:
         return call.answered(response, raw)
 
     async def _discard(self, call: Call) -> None:
-        if call.open_response is not None:
-            response, call.open_response = call.open_response, None
+        if (response := call.let_go()) is not None:
             await close_async(response)
 
     async def pending(self) -> tuple[PendingOperation, ...]:

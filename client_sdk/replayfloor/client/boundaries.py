@@ -19,7 +19,10 @@ the boundary."""
 
 
 def without_boundary(content_type: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """Return both without the boundary, if it is a multipart body; else as they are."""
+    """Return both without the boundary, to be compared; as they are if it is no multipart body.
+
+    What is returned of a multipart body is none any more: its parts, each behind its length.
+    """
     if not content_type.lower().startswith(b"multipart/"):
         return content_type, body
     found = _BOUNDARY.search(content_type)
@@ -28,6 +31,8 @@ def without_boundary(content_type: bytes, body: bytes) -> tuple[bytes, bytes]:
     boundary: bytes = found[1] or found[2]
     if not body.startswith(b"--" + boundary):
         return content_type, body
-    # The first delimiter has no line break before it.
-    bare = (b"\r\n" + body).replace(_ANY + boundary, _ANY)
+    # The first delimiter has no line break before it. The lengths tell the parts apart, whatever
+    # is in them.
+    parts = (b"\r\n" + body).split(_ANY + boundary)
+    bare = b"".join(b"%d:%b" % (len(part), part) for part in parts)
     return content_type[: found.start()] + content_type[found.end() :], bare

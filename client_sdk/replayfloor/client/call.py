@@ -109,6 +109,7 @@ class Call:
         self.trail = trail
         self.open_response: httpx.Response | None = None
         """The answer to hand over. If it is still arriving, it holds a connection."""
+        self._arriving = False
         self._last_answer: tuple[httpx.Response, bytes] | None = None
         self.last_error: Exception | None = None
         self._started: AttemptStarted | None = None
@@ -172,12 +173,24 @@ class Call:
     def answered(self, response: httpx.Response, raw: bytes | None) -> Reply:
         """Take note of an answer; `raw` is None if it is still arriving."""
         self.open_response = response
+        self._arriving = raw is None
         self.last_error = None
         self._last_answer = (response, raw or b"")
         reply = to_reply(self.settings.library, response, raw or b"", self.settings.profile)
         if raw is None or not self.settings.terms.keeps_responses:
             return reply
         return replace(reply, kept=encoded_answer(response, raw))
+
+    def let_go(self) -> httpx.Response | None:
+        """Forget the answer that holds a connection, and return it to be closed; None if none does.
+
+        One that was read holds none, and is still the answer if no further attempt can be made.
+        """
+        if not self._arriving:
+            return None
+        self._arriving = False
+        response, self.open_response = self.open_response, None
+        return response
 
     def last_response(self) -> httpx.Response | None:
         """Return the last answer of this call, read; without its body if that was too large."""
@@ -195,7 +208,7 @@ class Call:
 
     def failed(self, error: Exception, fence: Fence, status: int | None) -> Failure:
         """Take note of a failure."""
-        self.open_response = None
+        self.open_response, self._arriving = None, False
         self.last_error = as_library_error(self.settings.library, error)
         return to_failure(self.settings.library, error, fence, status)
 

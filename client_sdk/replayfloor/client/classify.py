@@ -26,10 +26,12 @@ RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which the same request may be answered differently."""
 
 REFUSED: Final = frozenset(
-    {307, 308, 400, 401, 403, 407, 411, 413, 414, 415, 417, 421, 422, 425, 426, 428, 429, 431, 511}
+    {307, 308, 400, 401, 403, 404, 405, 407, 410, 411, 413, 414, 415, 417, 421, 422, 425, 426}
+    | {428, 429, 431, 511}
 )
 """Statuses of a request that was turned away: it was not carried out (RFC 9110, 15; RFC 6585;
-RFC 8470). They say nothing about an earlier attempt, which another hop may have let through."""
+RFC 8470). They say nothing about an earlier attempt, which another hop may have let through: a
+proxy whose routes are just being changed answers 404 as well."""
 
 CONTINUED: Final = frozenset({307, 308, 401, 403, 407})
 """Refusals that the caller may mend and send again: credentials, another address. They are handed

@@ -86,15 +86,15 @@ class ProfileChoice:
         name = self.name or entry.provider
         if name == UNPROFILED.name:
             return UNPROFILED
-        if name in catalogue():
+        if name in catalogue() and (self.name is not None or _is_catalogued(entry)):
             self._leave_form_out(f"the catalogue knows how {name} takes keys")
             return profile(name, retention_s=_REPLACED_S)
         if self.name is not None:
             raise UsageError(f"no profile {name!r} in the catalogue: {', '.join(catalogue())}")
         if self.quoted is None:
             raise UsageError(
-                f"the catalogue has no profile {name!r}, and the journal does not tell how the "
-                "application sends its keys. Name its profile (--profile module:attribute); or "
+                f"the journal does not tell how the application sends its keys to {name!r}, and it "
+                "is not a profile of the catalogue. Name it (--profile module:attribute); or "
                 f'say --quoted ({HEADER}: "…", what a Profile does by default) or --unquoted, and '
                 "--header-name if it is another. A key in another form would be another key, and "
                 "the operation would be executed again"
@@ -121,3 +121,13 @@ class ProfileChoice:
     def _leave_form_out(self, reason: str) -> None:
         if self.header_name is not None or self.quoted is not None:
             raise UsageError(f"{reason}: leave out --header-name and --quoted")
+
+
+def _is_catalogued(entry: JournalEntry) -> bool:
+    """Whether the entry was begun with the catalogue's profile of its provider's name.
+
+    An application may call its own profile by a name that the catalogue has; what the catalogue
+    makes has `name/account/mode` as its namespace.
+    """
+    name, *rest = entry.namespace.split("/")
+    return name == entry.provider and len(rest) == 2

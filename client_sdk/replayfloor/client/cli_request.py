@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from replayfloor.client.profile_answers import is_field_name
 from replayfloor.core.errors import UsageError
 
 SECRET_WORDS: Final = (
@@ -56,6 +57,8 @@ def read_parts(parts: RequestParts) -> Resent:
     headers += [_from_environment(line) for line in parts.header_env]
     headers += [_from_file(line) for line in parts.header_file]
     for name, value in headers:
+        if not is_field_name(name):
+            raise UsageError(f"{name!r} is not the name of a header field")
         if not (value.isascii() and value.isprintable()):
             raise UsageError(f"the value of {name} has a character that no header can have")
     return Resent(_body(parts.body), tuple(headers), parts.query.removeprefix("?"))

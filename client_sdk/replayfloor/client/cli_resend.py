@@ -14,8 +14,9 @@ from replayfloor.client.events import AttemptStarted, Event, WaitReason, WaitSta
 from replayfloor.client.journal import Journal
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import Profile
+from replayfloor.client.wire import fingerprint_of
 from replayfloor.core.errors import UsageError
-from replayfloor.core.fingerprint import differing_parts, fingerprint
+from replayfloor.core.fingerprint import differing_parts
 from replayfloor.core.journal import JournalEntry
 
 if TYPE_CHECKING:
@@ -87,15 +88,7 @@ def _tell(event: Event) -> None:
 
 def _difference(entry: JournalEntry, again: httpx.Request, body: bytes) -> str:
     """Return in which parts the request differs from the first one, as far as that can be told."""
-    path, _, query = again.url.raw_path.partition(b"?")
-    now = fingerprint(
-        method=again.method,
-        path=path,
-        query=query,
-        content_type=again.headers.get("content-type", "").encode(),
-        body=body,
-    )
-    parts = ", ".join(differing_parts(entry.fingerprint, now))
+    parts = ", ".join(differing_parts(entry.fingerprint, fingerprint_of(again, body)))
     return f". It differs in: {parts}" if parts else ""
 
 

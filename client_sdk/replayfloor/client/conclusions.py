@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, assert_never
 
-from replayfloor.client.bodies import REQUEST_BYTES_MAX
 from replayfloor.client.call import Call
 from replayfloor.client.errors import OperationError, OperationFacts
 from replayfloor.client.events import Ending
 from replayfloor.client.flow_begin import kept_answer
-from replayfloor.client.library import Library
-from replayfloor.client.options import EXTENSION, read_options
+from replayfloor.client.options import EXTENSION
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Verdict
-from replayfloor.client.trail import Trail
 from replayfloor.core.journal import JournalEntry, Settlement
 from replayfloor.core.outcome import Outcome, executed_nothing
 
@@ -53,7 +50,9 @@ def conclude(call: Call, verdict: Verdict) -> httpx.Response:
     errors = call.settings.library.errors
     match verdict.ending:
         case Ending.RETURNED:
-            assert call.open_response is not None  # it was the last thing that arrived
+            if call.open_response is None:
+                # It was still arriving when the call had to wait, and gave its connection back.
+                raise _error(errors.pending, call, replace(verdict, ending=Ending.PENDING))
             call.open_response.extensions[EXTENSION] = _info(verdict)
             return call.open_response
         case Ending.KEPT:
@@ -108,59 +107,7 @@ def _error(kind: type[OperationError], call: Call, verdict: Verdict) -> Operatio
     )
     error = kind(_message(verdict, call.settings.profile), facts)
     error.__cause__ = verdict.cause or call.last_error
-    return _about(call.request, error)
-
-
-def refuse_body(library: Library, profile: Profile, request: httpx.Request) -> OperationError:
-    """Return the exception for a body that is too large to be kept."""
-    options = read_options(request.extensions.get(EXTENSION))
-    evidence = f"the body exceeds {REQUEST_BYTES_MAX} bytes"
-    advice = (
-        f"nothing was sent: the body exceeds the {REQUEST_BYTES_MAX} bytes that are kept to send "
-        "it again unchanged"
-    )
-    facts = _nothing_begun(profile, options.get("operation_id"), options.get("key"), evidence)
-    return _about(request, library.errors.body(f"{profile.name}: {advice}", facts))
-
-
-def refuse_redirect(
-    library: Library, profile: Profile, request: httpx.Request, trail: Trail
-) -> OperationError:
-    """Return the exception for a redirected write that may not take its key along."""
-    operation = trail.operation
-    target = f"{request.method} {request.url.copy_with(query=None, fragment=None)}"
-    advice = (
-        f"{operation.method} {operation.origin}{operation.path} was redirected to {target}. "
-        "Nothing was sent there: the key is not for that address, and without one a repetition "
-        "could be executed twice. If you trust the address, send a new operation to it"
-    )
-    facts = _nothing_begun(
-        profile, operation.operation_id, operation.key, f"redirected to {target}"
-    )
-    return _about(request, library.errors.redirect(f"{profile.name}: {advice}", facts))
-
-
-def _nothing_begun(
-    profile: Profile, operation_id: str | None, key: str | None, evidence: str
-) -> OperationFacts:
-    return OperationFacts(
-        provider=profile.name,
-        operation_id=operation_id,
-        key=key,
-        outcome=Outcome.NOT_SENT,
-        attempts=0,
-        first_attempt_at=None,
-        elapsed_s=0.0,
-        retention_s=profile.retention_s,
-        retry_until=None,
-        final_status=None,
-        evidence=evidence,
-        last_response=None,
-    )
-
-
-def _about(request: httpx.Request, error: OperationError) -> OperationError:
-    error.request = request
+    error.request = call.request
     return error
 
 
@@ -194,6 +141,11 @@ def _advice(verdict: Verdict, entry: JournalEntry) -> str:
                 f"it was answered earlier, with status {entry.final_status}, and that answer could "
                 f"not be fetched again ({verdict.detail}). Call again with the same operation id "
                 f"before {until}; do not use a new key"
+            )
+        case Ending.PENDING if executed_nothing(verdict.outcome):
+            return (
+                f"it was not executed {tried} ({verdict.detail}). Call again with the same "
+                f"operation id before {until}"
             )
         case Ending.PENDING if entry.retention_s <= 0:
             return (

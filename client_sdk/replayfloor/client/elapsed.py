@@ -4,7 +4,8 @@ No clock is trusted alone. The wall clock may be set, the boot's clock ends with
 the journal knows stands still while nothing is written. Each of them is a lower bound of the time
 that passed (the wall clock unless it was set forward, and then sending only stops early), so the
 largest of them counts. A wall clock that went back is a lower bound of nothing: then nothing is
-sent.
+sent. What stays unseen is a wall clock that was set back by less than the time for which the
+machine was off: it shows too little, no other clock reaches over a boot, nothing contradicts it.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ class AttemptLeft(Event):
     """The headers of an attempt are written now: from here on the server may have heard of it.
 
     Told from inside the HTTP library's send, in its context, and once more if that library writes
-    the same request again by itself. A transport that does not say when it writes tells none.
+    the same request again by itself. A transport that does not say when it writes tells none. If
+    telling it takes until after the send deadline, the attempt does not leave, and its end says so.
     """
 
 

@@ -89,15 +89,21 @@ class Fence:
         if event not in _HEADERS or _method(info) == b"CONNECT":
             return
         if phase == "started":
-            moment = self._look()
-            if is_late(self._send, moment):
-                raise DeadlinePassed("the send deadline passed before the headers were written")
-            self.sent += 1
+            moment = self._look_in_time()
             self._stream_id = info.get("stream_id")
+            # Who is told may take any time, and only then are the headers written.
             self._leaving(moment)
+            self._look_in_time()
+            self.sent += 1
         elif type(info.get("exception")).__name__ == "LocalProtocolError":
             # The headers were refused while they were encoded, before anything was written.
             self.sent -= 1
+
+    def _look_in_time(self) -> Moment:
+        moment = self._look()
+        if is_late(self._send, moment):
+            raise DeadlinePassed("the send deadline passed before the headers were written")
+        return moment
 
     def _withdrawn(self, name: str, info: TraceInfo) -> bool:
         """Return whether the library sends again by itself what the server did not take up.

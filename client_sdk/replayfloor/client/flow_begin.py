@@ -14,7 +14,7 @@ from replayfloor.client.events import Ending, JournalFailed, WaitReason, WaitSta
 from replayfloor.client.policy import lease_poll_s
 from replayfloor.client.profile_keys import KEY_ENTROPY_BYTES
 from replayfloor.client.progress import UNPROVEN, Progress, Terms, Verdict
-from replayfloor.client.support import Learning, RecallSupport, deadline_after
+from replayfloor.client.support import Learning, RecallSupport, deadline_after, place_of
 from replayfloor.core.effects import Flow
 from replayfloor.core.errors import ReceiptCorrupt, StoreUnavailable
 from replayfloor.core.journal import (
@@ -49,7 +49,8 @@ def propose(operation: Operation, terms: Terms) -> Flow[Progress]:
         entropy = yield from Entropy(KEY_ENTROPY_BYTES)
         key = terms.profile.mint_key(moment.wall_ns // _NS_PER_MS, entropy)
     owner = yield from Entropy(LEASE_OWNER_BYTES)
-    support = yield from RecallSupport(operation.origin)
+    place = place_of(terms.learning, operation.origin, operation.path)
+    support = yield from RecallSupport(place)
     profile = terms.profile
     # Taken before the journal's commit, so earlier than the provider's own count begins.
     first_ns = moment.wall_ns

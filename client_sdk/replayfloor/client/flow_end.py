@@ -13,7 +13,7 @@ from replayfloor.client.classify import Finding
 from replayfloor.client.effects import Attempted, Emit, Failure, Reply
 from replayfloor.client.events import AttemptEnded, DeadlineFence, Ending, JournalFailed
 from replayfloor.client.progress import Progress, Verdict
-from replayfloor.client.support import NoteSupport, read_support
+from replayfloor.client.support import NoteSupport, place_of, read_support
 from replayfloor.core.effects import Flow
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.journal import (
@@ -52,7 +52,9 @@ def record(progress: Progress, finding: Finding, attempted: Attempted) -> Flow[N
 def _hear_of_support(progress: Progress, reply: Reply) -> Flow[None]:
     support = read_support(reply.response)
     if support is not None:
-        yield from NoteSupport(progress.entry.origin, support)
+        entry = progress.entry
+        place = place_of(progress.terms.learning, entry.origin, entry.path)
+        yield from NoteSupport(place, support)
         progress.expect(support)
 
 

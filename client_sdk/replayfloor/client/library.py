@@ -102,8 +102,6 @@ class Library:
     async_stream: type[httpx.AsyncByteStream]
     sync_transport: type[httpx.BaseTransport]
     async_transport: type[httpx.AsyncBaseTransport]
-    sync_client: type[httpx.Client]
-    async_client: type[httpx.AsyncClient]
     transport_error: type[httpx.TransportError]
     read_error: type[httpx.ReadError]
     read_timeout: type[httpx.ReadTimeout]

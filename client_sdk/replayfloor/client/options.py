@@ -15,10 +15,11 @@ otherwise mean a new key at every call.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
 from email.utils import formatdate
+from types import TracebackType
 from typing import Final, TypedDict, cast
 
 from replayfloor.client.key_member import read_member, with_member
@@ -75,23 +76,39 @@ def _check_operation_id(operation_id: object) -> str:
     return operation_id
 
 
-@contextmanager
-def operation(operation_id: str) -> Generator[None]:
+class _Block:
+    """What `operation` returns. Not a decorator: a coroutine would run after its end."""
+
+    def __init__(self, operation_id: str) -> None:
+        self._operation_id = operation_id
+        self._tokens: list[Token[str | None]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_current.set(self._operation_id))
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _current.reset(self._tokens.pop())
+
+
+def operation(operation_id: str) -> AbstractContextManager[None]:
     """Give the one write that is sent within the block an operation id.
 
     It is for SDKs that pass no extensions on. It holds for the thread or task that enters the
     block and for tasks that it starts there. An `operation_id` in a request's extension goes before
     it. Where the operation has a key already, from an earlier call, that one is sent, and not the
     one that the SDK made for this call. A second, different write within the block is refused with
-    KeyReuseMismatch, and nothing of it is sent.
+    KeyReuseMismatch, and nothing of it is sent. What no profile covers passes through without a
+    key, as it does outside of the block. In a generator the block must not yield: what the caller
+    sends meanwhile would be sent within it.
 
     Raises UsageError for an id that is blank, or longer than 255 characters.
     """
-    token = _current.set(_check_operation_id(operation_id))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return _Block(_check_operation_id(operation_id))
 
 
 def current_operation() -> str | None:

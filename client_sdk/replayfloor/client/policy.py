@@ -11,11 +11,9 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import format_datetime
 from typing import Final
 
 from replayfloor.core.errors import ConfigurationError
-from replayfloor.core.journal_rules import NS_PER_S
 
 IN_FLIGHT_WAIT_S: Final = 1.0
 """Least wait after "in flight" without a Retry-After: 1 s is the smallest that field can say."""
@@ -98,11 +96,6 @@ def backoff_s(policy: RetryPolicy, attempt: int, draw: float) -> float:
 def lease_poll_s(looks: int) -> float:
     """Return the seconds until the next look at another call's lease, after so many looks."""
     return float(min(LEASE_POLL_CAP_S, LEASE_POLL_S * 1.5 ** min(looks, ATTEMPTS_LIMIT)))
-
-
-def http_date(at_ns: int) -> str:
-    """Return a moment as an HTTP-date (RFC 9110, 5.6.7), rounded down to the second."""
-    return format_datetime(datetime.fromtimestamp(at_ns // NS_PER_S, UTC), usegmt=True)
 
 
 def retry_after_s(value: str, now_ns: int) -> float | None:

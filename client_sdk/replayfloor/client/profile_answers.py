@@ -85,7 +85,7 @@ class AnswerRules:
     def __post_init__(self) -> None:
         """Refuse rules that could never match; write header names as they are compared."""
         for name in (*self.replayed_by, *((self.should_retry,) if self.should_retry else ())):
-            if not _TOKEN.fullmatch(name):
+            if not is_field_name(name):
                 raise ConfigurationError(f"{name!r} is not the name of a header field")
         for place in self.codes_at:
             if not _PLACE.fullmatch(place):
@@ -127,6 +127,11 @@ class AnswerRules:
         """Return what the provider says about another attempt, or None."""
         said = flag(headers, self.should_retry) if self.should_retry else None
         return False if said is None and self.hint_required else said
+
+
+def is_field_name(text: str) -> bool:
+    """Return whether a header field can have this name (RFC 9110, 5.6.2)."""
+    return _TOKEN.fullmatch(text) is not None
 
 
 def flag(headers: Headers, name: str) -> bool | None:

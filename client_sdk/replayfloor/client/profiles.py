@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from replayfloor.client.profile_answers import GENERIC, AnswerRules
+from replayfloor.client.profile_answers import GENERIC, AnswerRules, is_field_name
 from replayfloor.client.profile_facts import Fact
 from replayfloor.client.profile_keys import KeyForm, mint_key, require_mintable
 from replayfloor.core.errors import ConfigurationError, InvalidKey
@@ -23,7 +23,6 @@ NS_PER_S: Final = 1_000_000_000
 RETENTION_MAX_S: Final = 10 * 366 * 86_400.0
 """Ten years. A larger number is a mistake of unit, and would not fit a 64-bit count of ns."""
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LOOPBACK: Final = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 
 
@@ -92,7 +91,7 @@ class Profile:
                 f"margin_s must be at least 0 and less than the retention of {self.retention_s} s, "
                 f"got {self.margin_s}: nothing could ever be sent"
             )
-        if not _TOKEN.fullmatch(self.header):
+        if not is_field_name(self.header):
             raise ConfigurationError(f"{self.header!r} is not the name of a header field")
         if not self.methods:
             raise ConfigurationError("methods is empty: no request would be protected")
@@ -124,7 +123,7 @@ class Profile:
         """
         if method.upper() not in self.methods:
             return False
-        host = host.lower()
+        host = host.lower().rstrip(".")  # a name with its root is the same name
         if self.hosts and host not in self.hosts and not _LOOPBACK.fullmatch(host):
             return False
         below = f"{path.rstrip('/')}/"

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from replayfloor.client.call import Call, Settings
-from replayfloor.client.conclusions import conclude, refuse_redirect
+from replayfloor.client.conclusions import conclude
 from replayfloor.client.effects import Send
 from replayfloor.client.events import ScopedSink
 from replayfloor.client.fence import AsyncTrace, Trace
@@ -19,6 +19,7 @@ from replayfloor.client.library import Library
 from replayfloor.client.operations import PendingOperation, pending, settle
 from replayfloor.client.options import EXTENSION
 from replayfloor.client.profiles import Profile
+from replayfloor.client.refusals import refuse_redirect
 from replayfloor.client.telemetry.scopes import scope_of
 from replayfloor.client.trail import MARK, Trail, trail_of
 from replayfloor.client.upkeep import Upkeep

@@ -1,8 +1,8 @@
 """What a server has said about keys: that it knows them, and for how long it keeps them.
 
 A server that ignores the key executes every retry. Whether it does shows only in its answers: the
-lifetime it advertises, a replayed answer, or one of our own problems. What was seen at an origin
-is remembered by the transport, from one operation to the next (`support_memory.py`). Pure.
+lifetime it advertises, a replayed answer, or one of our own problems. What was seen is remembered
+by the transport, from one operation to the next (`support_memory.py`). Pure.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class RecallSupport(Effect["Support | None"]):
-    """Return what was seen at an origin, or None."""
+    """Return what was seen at a place (see `place_of`), or None."""
 
-    origin: str
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
 class NoteSupport(Effect[None]):
-    """Remember what was seen at an origin."""
+    """Remember what was seen at a place (see `place_of`)."""
 
-    origin: str
+    place: str
     support: Support
 
 
@@ -69,6 +69,15 @@ def learning_of(profile: Profile | None) -> Learning:
     if profile is None:
         return Learning.REQUIRE
     return Learning.REPLACE if profile.learns_lifetime else Learning.SHORTEN
+
+
+def place_of(learning: Learning, origin: str, path: str) -> str:
+    """Return where what an answer shows holds.
+
+    A lifetime holds for the server. That it looks at keys at all was shown at one path: behind one
+    address there may be others that know nothing of keys.
+    """
+    return f"{origin}{path}" if learning is Learning.REQUIRE else origin
 
 
 def read_support(response: Response) -> Support | None:

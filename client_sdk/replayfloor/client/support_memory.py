@@ -8,12 +8,12 @@ from typing import Final
 
 from replayfloor.client.support import NoteSupport, RecallSupport, Support
 
-ORIGINS_MAX: Final = 1000
-"""Origins remembered: a client that talks to more forgets the one it has not met for longest."""
+PLACES_MAX: Final = 1000
+"""Places remembered: a client that talks to more forgets the one it has not met for longest."""
 
 
 class SupportMemory:
-    """What one transport has seen, by origin. Safe for threads."""
+    """What one transport has seen, by place. Safe for threads."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, Support] = OrderedDict()
@@ -22,15 +22,15 @@ class SupportMemory:
     def recall(self, effect: RecallSupport) -> Support | None:
         """Perform RecallSupport."""
         with self._lock:
-            return self._seen.get(effect.origin)
+            return self._seen.get(effect.place)
 
     def note(self, effect: NoteSupport) -> None:
         """Perform NoteSupport. An answer without a lifetime does not take back an earlier one."""
         with self._lock:
-            before = self._seen.pop(effect.origin, Support())
+            before = self._seen.pop(effect.place, Support())
             retention_s = effect.support.retention_s
-            self._seen[effect.origin] = Support(
+            self._seen[effect.place] = Support(
                 before.retention_s if retention_s is None else retention_s
             )
-            if len(self._seen) > ORIGINS_MAX:
+            if len(self._seen) > PLACES_MAX:
                 self._seen.popitem(last=False)

@@ -26,6 +26,7 @@ class Trail:
 
     def __init__(self, request: httpx.Request, body: bytes, operation: Operation) -> None:
         self._first = weakref.ref(request)
+        self._address = _address(request)
         self._digest = _digest(request, body)
         self.operation = operation
 
@@ -38,11 +39,14 @@ class Trail:
         self.operation = replace(self.operation, key=key, key_yields=False)
 
     def continued(self, request: httpx.Request, body: bytes) -> Operation | None:
-        """Return the operation, if the request is its own, at whatever path; None if it is not.
+        """Return the operation, if the request is its own; None if it is not.
 
-        A caller may have sent the same Request object with another body, or have copied the
-        extensions to a request of another kind.
+        A redirect leads it to another path. A caller may have sent the same Request object with
+        another body or to another address, or have copied the extensions to a request of another
+        kind. The query of the same Request object may differ: some auth flows sign there.
         """
+        if self.is_first(request) and _address(request) != self._address:
+            return None
         return self.operation if _digest(request, body) == self._digest else None
 
 
@@ -50,6 +54,11 @@ def trail_of(request: httpx.Request) -> Trail | None:
     """Return the trail that a request is on."""
     found = cast("dict[str, object]", request.extensions).get(MARK)
     return found if isinstance(found, Trail) else None
+
+
+def _address(request: httpx.Request) -> tuple[str, str, int | None, bytes]:
+    url = request.url
+    return url.scheme, url.host, url.port, url.raw_path.partition(b"?")[0]
 
 
 def _digest(request: httpx.Request, body: bytes) -> bytes:

@@ -28,7 +28,8 @@ class IdempotentTransport(TransportBase, httpx.BaseTransport):
             itself (`retries=0`).
         profile: what the provider remembers, and for how long; or several profiles, of which the
             first that covers a request is used. None if nothing is known: then a request that may
-            have been sent is sent again only to a server that has shown that it knows keys.
+            have been sent is sent again only where the server has shown, in an answer at the same
+            path, that it knows keys.
         journal: a journal, or the URL of one (`memory:`, `sqlite:///path`, `postgresql://…`),
             which is then closed with the transport.
         sleep: waits for so many seconds.

@@ -6,7 +6,7 @@ exception tells. No decisions about retrying.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from replayfloor.client.boundaries import without_boundary
 from replayfloor.client.effects import Failure, Operation, Reply, Send
@@ -21,7 +21,7 @@ from replayfloor.client.options import (
 )
 from replayfloor.client.profiles import Profile
 from replayfloor.client.trail import MARK, Trail
-from replayfloor.core.fingerprint import fingerprint
+from replayfloor.core.fingerprint import Fingerprint, fingerprint
 from replayfloor.core.message import Response, get_first
 from replayfloor.core.problem import MEDIA_TYPE
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 _TIMEOUTS: Final = ("connect", "read", "write", "pool")
 
-RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
+_OUR_MISTAKE: Final = "LocalProtocolError"
+"""What httpx, httpx2, their cores and h11 call it."""
 
 
 def read_operation(
@@ -50,23 +51,24 @@ def read_operation(
     name = profile.header.lower().encode()
     lines = [value for field, value in request.headers.raw if field.lower() == name]
     key = choose_key(lines, options.get("key"), profile, body)
-    path, _, query = request.url.raw_path.partition(b"?")
-    media_type = request.headers.get("content-type", "").encode()
-    media_type, compared = without_boundary(media_type, body)
     return Operation(
         method=request.method.upper(),
         origin=origin_of(request.url),
-        path=path.decode("ascii"),
-        fingerprint=fingerprint(
-            method=request.method,
-            path=path,
-            query=query,
-            content_type=media_type,
-            body=compared,
-        ),
+        path=path_of(request.url),
+        fingerprint=fingerprint_of(request, body),
         operation_id=named or scoped,
         key=key,
         key_yields=scoped is not None and "key" not in options,
+    )
+
+
+def fingerprint_of(request: httpx.Request, body: bytes) -> Fingerprint:
+    """Return what tells a request from others under its operation id."""
+    path, _, query = request.url.raw_path.partition(b"?")
+    media_type = request.headers.get("content-type", "").encode()
+    media_type, compared = without_boundary(media_type, body)
+    return fingerprint(
+        method=request.method, path=path, query=query, content_type=media_type, body=compared
     )
 
 
@@ -75,6 +77,11 @@ def origin_of(url: httpx.URL) -> str:
     port = f":{url.port}" if url.port is not None else ""
     host = f"[{url.host}]" if ":" in url.host else url.host
     return f"{url.scheme}://{host}{port}"
+
+
+def path_of(url: httpx.URL) -> str:
+    """Return the path as it is sent, without the query."""
+    return url.raw_path.partition(b"?")[0].decode("ascii")
 
 
 def build_attempt(
@@ -129,7 +136,7 @@ def as_library_error(library: Library, error: Exception) -> Exception:
 
 def to_failure(library: Library, error: Exception, fence: Fence, status: int | None) -> Failure:
     """Return what the flow has to know of an exception; `status`: the answer that broke off."""
-    evidence = f"{type(error).__name__}: {error}"
+    evidence = _evidence(error)
     sure = isinstance(error, (*library.never_sent, DeadlinePassed))
     maybe_sent = fence.sent > 0 if sure else fence.maybe_sent
     # An answer that had begun is proof of the contrary, whatever the server says afterwards.
@@ -142,6 +149,18 @@ def to_failure(library: Library, error: Exception, fence: Fence, status: int | N
         transient=not (refused or isinstance(error, DeadlinePassed)),
         fenced=isinstance(error, DeadlinePassed),
     )
+
+
+def _evidence(error: Exception) -> str:
+    """Return what is told and kept of an exception: no part of the request, which may be secret.
+
+    Where a header has what HTTP does not allow, such as the line break at the end of a token that
+    was read from a file, the library quotes the header.
+    """
+    kinds = type(error).__mro__
+    if any(kind.__name__ == _OUR_MISTAKE for kind in kinds):
+        return f"{type(error).__name__}: the request has something that HTTP does not allow"
+    return f"{type(error).__name__}: {error}"
 
 
 def to_reply(library: Library, response: httpx.Response, raw: bytes, profile: Profile) -> Reply:

@@ -161,6 +161,8 @@ class StartAttempt(Effect[JournalEntry]):
       `lease_owner` the lease is the caller's until `lease_s` from now.
     - Simultaneous calls without a `lease_owner` count once each, if nobody holds a lease.
     - An entry in state unknown_final or settled is returned as it is: nothing may be sent.
+    - An operation that is done because it was refused is open again once an attempt is counted:
+      this one may be executed. Its final status and its kept answer go.
     - The moments and the elapsed time never get smaller.
     - Raises StoreUnavailable, also for an operation that is not there.
     """
@@ -178,10 +180,12 @@ class EndAttempt(Effect[JournalEntry]):
     """Record the outcome of one attempt; return the entry after it. Method: `end_attempt`.
 
     - The worst outcome becomes the join of what was known and `outcome`: it never decreases.
-    - With `done`, the state becomes done, from any state, and `final_status` is kept; without it
-      the state and an earlier final status stay.
+    - With `done`, the state becomes done, from any state, and `final_status` and `response` are
+      kept, unless what is known afterwards leaves it open whether it was executed: a refusal says
+      nothing of another attempt that was lost, or has not ended. Then, and without `done`, the
+      state, an earlier final status and an earlier response stay.
     - With `done`, a lease of `lease_owner` ends; any other stays, and without `done` every lease.
-    - With `response`, it is kept; without it an earlier one stays.
+    - Without `response` an earlier one stays.
     - With `retention_s`, it and `send_deadline_ns` replace those of the entry: the provider said
       for how long it keeps keys. Without it both stay.
     - The evidence is replaced, cut to EVIDENCE_LENGTH_MAX characters; U+FFFD stands in it for what

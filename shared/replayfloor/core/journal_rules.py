@@ -30,7 +30,7 @@ from replayfloor.core.journal import (
     SettleOperation,
     StartAttempt,
 )
-from replayfloor.core.outcome import join
+from replayfloor.core.outcome import Outcome, executed_nothing, join
 
 NS_PER_S = 1_000_000_000
 
@@ -110,6 +110,8 @@ def with_attempt_started(
         last_seen_at_ns=max(entry.last_seen_at_ns, effect.at_ns),
         elapsed_ns=max(entry.elapsed_ns, effect.elapsed_ns),
     )
+    if entry.state is OperationState.DONE and executed_nothing(entry.worst):
+        counted = replace(counted, state=OperationState.OPEN, final_status=None, response=None)
     if not effect.lease_owner:
         return without_lease(counted)
     return with_lease(counted, effect.lease_owner, effect.lease_s, now_ns)
@@ -123,11 +125,15 @@ def with_attempt_ended(entry: JournalEntry, effect: EndAttempt) -> JournalEntry:
         last_seen_at_ns=max(entry.last_seen_at_ns, effect.at_ns),
         elapsed_ns=max(entry.elapsed_ns, effect.elapsed_ns),
         worst=join(entry.worst, effect.outcome),
-        state=OperationState.DONE if effect.done else entry.state,
-        final_status=effect.final_status if effect.done else entry.final_status,
         last_evidence=as_kept(effect.evidence, EVIDENCE_LENGTH_MAX),
-        response=entry.response if effect.response is None else effect.response,
     )
+    if effect.done and (ended.known is Outcome.DEFINITIVE or executed_nothing(ended.known)):
+        ended = replace(
+            ended,
+            state=OperationState.DONE,
+            final_status=effect.final_status,
+            response=entry.response if effect.response is None else effect.response,
+        )
     if effect.retention_s is not None:
         ended = replace(
             ended, retention_s=effect.retention_s, send_deadline_ns=effect.send_deadline_ns

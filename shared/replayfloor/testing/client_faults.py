@@ -38,6 +38,8 @@ class Fate(StrEnum):
     """It is executed, and the answer does not arrive."""
     TURNED_AWAY = "turned away"
     """Status 429."""
+    INVALID = "invalid"
+    """Status 400: refused, and not to be sent again as it is."""
     BROKEN_GATEWAY = "broken gateway"
     """Status 502, after the execution."""
     IN_FLIGHT = "in flight"

@@ -48,6 +48,7 @@ from replayfloor.core.journal import (
     StartAttempt,
 )
 from replayfloor.core.message import Response
+from replayfloor.core.outcome import Outcome, executed_nothing
 from replayfloor.core.problem import in_flight
 from replayfloor.core.receipt import encode_receipt, keep
 from replayfloor.testing.client_faults import (
@@ -237,6 +238,8 @@ class ClientWorld:
             return Failure("ReadError", maybe_sent=True)
         if fate is Fate.TURNED_AWAY:
             return Reply(Response(429, (), b""))
+        if fate is Fate.INVALID:
+            return Reply(Response(400, (), b""))
         if fate is Fate.IN_FLIGHT:
             return Reply(in_flight(IN_FLIGHT_MS).to_response())
         answer = self.provider.receive(key, self.true_ns)
@@ -278,10 +281,18 @@ def violations(world: ClientWorld) -> list[str]:
             found.append("a request left at or past the send deadline")
         elif departure.entry.state is OperationState.UNKNOWN_FINAL:
             found.append("a request left after the operation was closed")
+    if any(map(_is_done_in_doubt, world.journal.versions)):
+        found.append("an operation was done of which nobody knew whether it was executed")
     worst = [entry.worst for entry in world.journal.versions]
     if any(later < earlier for earlier, later in pairwise(worst)):
         found.append("the worst outcome decreased")
     return found
+
+
+def _is_done_in_doubt(entry: JournalEntry) -> bool:
+    """Whether the entry hides what nobody will look for: done is not listed as pending."""
+    known = entry.known is Outcome.DEFINITIVE or executed_nothing(entry.known)
+    return entry.state is OperationState.DONE and not known
 
 
 def _is_late(departure: Departure) -> bool:

@@ -39,6 +39,7 @@ from replayfloor.testing.journal_subject import (
     ONE,
     PLACE,
     THREADS,
+    answered,
     ended,
     refuses,
 )
@@ -154,6 +155,29 @@ class JournalContract(JournalLeaseContract, JournalUpkeepContract, JournalReport
         moments = (entry.last_attempt_at_ns, entry.last_seen_at_ns)
         assert moments == (ENTRY.last_attempt_at_ns, ENTRY.last_seen_at_ns)
 
+    def test_an_attempt_opens_a_refused_operation_again(self, journal: Journal) -> None:
+        journal.begin(BeginOperation(ENTRY))
+        refused = replace(ended(Outcome.REJECTED, done=True, status=400), response=b"refused")
+        assert journal.end_attempt(refused).state is OperationState.DONE
+
+        entry = journal.start_attempt(StartAttempt(*PLACE, LATER_NS))
+
+        assert (entry.state, entry.final_status, entry.response) == (
+            OperationState.OPEN,
+            None,
+            None,
+        )
+        assert journal.pending() == (entry,)
+
+    def test_an_attempt_leaves_an_answered_operation_done(self, journal: Journal) -> None:
+        journal.begin(BeginOperation(ENTRY))
+        journal.end_attempt(replace(answered(), response=b"answer"))
+
+        entry = journal.start_attempt(StartAttempt(*PLACE, LATER_NS))
+
+        standing = (OperationState.DONE, 201, b"answer")
+        assert (entry.state, entry.final_status, entry.response) == standing
+
     # -- EndAttempt
 
     def test_the_worst_outcome_never_decreases(self, journal: Journal) -> None:
@@ -171,6 +195,41 @@ class JournalContract(JournalLeaseContract, JournalUpkeepContract, JournalReport
         journal.end_attempt(ended(Outcome.DEFINITIVE, done=True, status=201))
 
         entry = journal.end_attempt(ended(Outcome.UNKNOWN))
+
+        assert (entry.state, entry.final_status) == (OperationState.DONE, 201)
+
+    def test_a_refusal_settles_nothing_while_another_attempt_goes_on(
+        self, journal: Journal
+    ) -> None:
+        journal.begin(BeginOperation(ENTRY))
+        journal.start_attempt(StartAttempt(*PLACE, LATER_NS))
+        refused = replace(ended(Outcome.REJECTED, done=True, status=422), response=b"refused")
+
+        entry = journal.end_attempt(refused)
+
+        assert (entry.state, entry.final_status, entry.response) == (
+            OperationState.OPEN,
+            None,
+            None,
+        )
+        assert journal.end_attempt(refused).state is OperationState.DONE
+
+    def test_a_refusal_settles_nothing_after_an_attempt_that_was_lost(
+        self, journal: Journal
+    ) -> None:
+        journal.begin(BeginOperation(ENTRY))
+        journal.start_attempt(StartAttempt(*PLACE, LATER_NS))
+        journal.end_attempt(ended(Outcome.UNKNOWN))
+
+        entry = journal.end_attempt(ended(Outcome.REJECTED, done=True, status=422))
+
+        assert (entry.state, entry.final_status) == (OperationState.OPEN, None)
+
+    def test_an_answer_settles_whatever_else_goes_on(self, journal: Journal) -> None:
+        journal.begin(BeginOperation(ENTRY))
+        journal.start_attempt(StartAttempt(*PLACE, LATER_NS))
+
+        entry = journal.end_attempt(answered())
 
         assert (entry.state, entry.final_status) == (OperationState.DONE, 201)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from client.cli.commands import (
@@ -23,8 +24,9 @@ from client.cli.commands import (
     start_and_kill,
     write_module,
 )
-from client.loopback import Loopback, Reply, closed_port
-from replayfloor.client import OperationClosed
+from client.clients import named
+from client.loopback import DROP, Loopback, Reply, closed_port
+from replayfloor.client import OperationClosed, OutcomePending
 from replayfloor.core.journal import OperationState
 
 
@@ -80,6 +82,23 @@ def test_another_request_is_not_sent_and_it_is_told_how_it_differs(
     assert loopback.received == []
     assert f"It differs in: {differs}" in done.err
     assert place.entry("invoice-1").attempts == 1
+
+
+def test_a_form_with_another_boundary_differs_in_the_query_alone(
+    place: Place, loopback: Loopback, tmp_path: Path
+) -> None:
+    loopback.script(DROP)
+    form = {"file": b"pay"}
+    with place.client() as client, pytest.raises(OutcomePending):
+        client.post(loopback.url(), files=form, extensions=named("invoice-1"))
+    again = httpx.Request("POST", loopback.url(), files=form)
+    options = ("--body", body_file(tmp_path, again.read()), "--quoted", "--query", "a=1")
+
+    done = resume(place, *options, "--content-type", again.headers["content-type"])
+
+    assert done.code == 1
+    assert "It differs in: query\n" in done.err
+    assert len(loopback.received) == 1
 
 
 def test_after_its_deadline_nothing_is_sent_and_nothing_ever_will_be(

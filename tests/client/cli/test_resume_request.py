@@ -89,6 +89,22 @@ def test_a_provider_of_the_catalogue_is_found_in_the_entry(
     assert loopback.keys(adyen.header) == [key]
 
 
+def test_an_applications_own_profile_is_not_taken_for_the_catalogues_of_that_name(
+    place: Place, loopback: Loopback, tmp_path: Path
+) -> None:
+    """The catalogue's takes the key in the body; the application has sent it in a header."""
+    own = Profile(name="square", retention_s=DAY_S)
+    lose_answer(place, loopback, "invoice-1", profile=own)
+    key = place.entry("invoice-1", "square").key
+    options = ("--body", body_file(tmp_path), "--content-type", TYPE)
+
+    asked = resume(place, *options)
+    done = resume(place, *options, "--quoted")
+
+    assert (asked.code, done.code) == (2, 0)
+    assert loopback.keys() == [f'"{key}"']
+
+
 def test_what_was_begun_without_a_profile_is_sent_only_if_it_was_never_sent(
     place: Place, loopback: Loopback, tmp_path: Path
 ) -> None:
@@ -195,6 +211,8 @@ def test_secrets_come_from_the_environment_or_a_file_and_are_never_repeated(
         ("--body", "{body}", "--quoted", "--header", f"Authorization: {SECRET}"),
         ("--body", "{body}", "--quoted", "--header", f"X-Api-Key: {SECRET}"),
         ("--body", "{body}", "--quoted", "--header", "nonsense s3cret"),
+        ("--body", "{body}", "--quoted", "--header", "X Version: 1"),
+        ("--body", "{body}", "--quoted", "--header", "X-Größe: 1"),
         ("--body", "{body}", "--quoted", "--header-env", f"Authorization: {SECRET}"),
         ("--body", "{body}", "--quoted", "--header-env", "Authorization=NO_SUCH_VARIABLE"),
         ("--body", "{body}", "--quoted", "--header-env", "Authorization=TWO_LINES"),

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import uvicorn
@@ -99,7 +98,7 @@ def serving_ours(
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
         # How old a key is, the middleware sees by the clock of its process.
-        patch.setattr("replayfloor.server.asgi.time", SimpleNamespace(time_ns=clock))
+        patch.setattr("replayfloor.server.clock.wall_ms", lambda: clock() // 1_000_000)
         server.port = int(listener.getsockname()[1])
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -19,11 +19,11 @@ from client.peers.faulty_server import (
     serving_faults,
 )
 from client.peers.proxy import Mood, Proxy, serving_proxy
-from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack
+from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack_by_turns
 from replayfloor.client import OutcomePending
 from replayfloor.core.outcome import Outcome
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 
 @pytest.fixture

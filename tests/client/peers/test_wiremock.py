@@ -8,11 +8,11 @@ import pytest
 
 from client.clients import POLICY, info, named
 from client.peers.wiremock import Stub, WireMock, lacking, running
-from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack, slots_in_use
+from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack_by_turns, slots_in_use
 from replayfloor.client import OutcomePending
 from replayfloor.core.outcome import Outcome
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 BODY = b'{"amount": 4200}'
 CREATED: dict[str, object] = {"status": 201, "jsonBody": {"id": 1}}

@@ -14,11 +14,11 @@ import pytest
 from client.clients import info, named
 from client.loopback import DROP, Loopback, Reply
 from client.peers.faulty_server import NO_ANSWER, WHOLE, serving_faults
-from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack
+from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack_by_turns
 from replayfloor.client import OutcomePending
 from replayfloor.client.bodies import RESPONSE_BYTES_MAX
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 TEXT: Final = b'{"id": 7}\n{"id": 8}\n'
 # Does not shrink, so that what is on the wire is large too.

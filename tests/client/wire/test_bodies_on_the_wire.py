@@ -36,10 +36,10 @@ from client.peers.h2_server import (
     H2Step,
     serving_h2,
 )
-from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack
+from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack_by_turns
 from replayfloor.client import OutcomePending
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 TEXT = b"pay me once"
 PARTS = [b"pay ", b"me ", b"once"]

@@ -14,13 +14,13 @@ import tenacity
 from client.clients import POLICY, START_NS, FakeTime, info, named
 from client.loopback import DROP, OK, Loopback, Reply, Step, closed_port, problem
 from client.peers.faulty_server import Break, answer, serving_faults
-from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack, slots_in_use
+from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack_by_turns, slots_in_use
 from replayfloor.client import OutcomePending, OutcomeUnknown, Profile, RetryPolicy
 from replayfloor.client.clock import system_clock
 from replayfloor.core.outcome import Outcome
 from replayfloor.core.problem import in_flight
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 RETENTION_S = 1000.0
 SHORT = Profile(name="provider", retention_s=RETENTION_S)

@@ -14,12 +14,12 @@ import pytest
 
 from client.clients import PATIENCE_S, FakeTime, named
 from client.loopback import OK, Loopback, Reply
-from client.stacks import Stack, StackSetup, on_each_stack, slots_in_use
+from client.stacks import Stack, StackSetup, on_each_stack_by_turns, slots_in_use
 from replayfloor.client import MemoryJournal
 from replayfloor.client.bodies import RESPONSE_BYTES_MAX
 from replayfloor.core.journal import EndAttempt, JournalEntry, StartAttempt
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 LARGE = b"x" * (RESPONSE_BYTES_MAX + 1)
 # One that is asked for again, one that is handed over while it arrives, and a small one.

@@ -17,11 +17,11 @@ from client.peers.certificates import Identity
 from client.peers.faulty_server import FaultyServer, serving_faults
 from client.peers.h2_server import GOAWAY_BELOW, H2_OK, H2Server, serving_h2
 from client.peers.proxy import Proxy, serving_proxy
-from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack, slots_in_use
+from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack_by_turns, slots_in_use
 from replayfloor.client import OutcomeUnknown, Profile
 from replayfloor.core.outcome import Outcome
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 RETENTION_S = 1000.0
 PROFILE = Profile(name="provider", retention_s=RETENTION_S)

@@ -13,11 +13,11 @@ import pytest
 
 from client.clients import POLICY, info, named
 from client.loopback import DROP, OK, Loopback, Reply, Step
-from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack, slots_in_use
+from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack_by_turns, slots_in_use
 from replayfloor.client import OutcomePending
 from replayfloor.client.budget import RetryBudget
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 OPERATIONS = 100
 FAILURES: list[Step] = [DROP, Reply(503), Reply(500), Reply(201, cut=True), Reply(429)]

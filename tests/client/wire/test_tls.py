@@ -29,11 +29,11 @@ from client.peers.faulty_server import (
     serving_faults,
 )
 from client.peers.listener import Listener, end_with_fin, end_with_reset
-from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack, slots_in_use
+from client.stacks import Stack, StackSetup, on_each_loop, on_each_stack_by_turns, slots_in_use
 from replayfloor.client import OutcomePending
 from replayfloor.core.outcome import Outcome
 
-pytestmark = on_each_stack
+pytestmark = on_each_stack_by_turns
 
 FAULTS = {
     "a plain-text answer": PLAIN_ANSWER,

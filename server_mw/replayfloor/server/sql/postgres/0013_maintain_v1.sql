@@ -122,7 +122,8 @@ begin
     -- Namespaces share the tables, so that the longest retention of them all counts.
     select max(p.retention_s) * 1000 into v_longest_ms from replayfloor.policies as p;
     if p_retention_ms < v_longest_ms and not p_accept_shorter then
-        raise exception 'replayfloor: a deployment keeps receipts for % s, and % s would be shorter',
+        raise exception
+            'replayfloor: a deployment keeps receipts for % s, and % s would be shorter',
             v_longest_ms / 1000.0, p_retention_ms / 1000.0
             using errcode = 'invalid_parameter_value',
                   hint = 'See `replayfloor retention status`; --accept-shorter overrides it';

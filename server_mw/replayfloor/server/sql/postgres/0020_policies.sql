@@ -13,7 +13,7 @@ comment on table replayfloor.policies is
     'How long receipts of a namespace are kept, as the last deployment declared it, and why.';
 
 -- state: first | same | changed | shortened | refused; what follows it is the policy that was noted
--- before, null at the first. Of declarations at the same time each sees what the one before it left:
+-- before, null at the first. Of simultaneous declarations each sees what the one before it left:
 -- the insert waits for another one, and the row is locked before it is looked at.
 create function replayfloor.declare_policy_v1(
     p_namespace text, p_digest text, p_retention_s double precision, p_text text,
