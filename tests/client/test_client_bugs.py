@@ -106,7 +106,8 @@ TABLE = {
             "Comfy-Org/comfy-python-sdk#99",
         ),
         (
-            "wire/test_bounds.py::test_a_gateway_that_asks_for_patience_is_asked_later_with_the_same_key",
+            "wire/test_bounds.py"
+            "::test_a_gateway_that_asks_for_patience_is_asked_later_with_the_same_key",
             "test_errors.py::test_it_says_what_is_known_and_what_to_do",
         ),
     ),
@@ -131,7 +132,8 @@ TABLE = {
         ),
         (
             "wire/test_bodies_on_the_wire.py::test_every_attempt_sends_the_same_bytes",
-            "wire/test_bodies_on_the_wire.py::test_asynchronously_every_attempt_sends_the_same_bytes",
+            "wire/test_bodies_on_the_wire.py"
+            "::test_asynchronously_every_attempt_sends_the_same_bytes",
             "test_bodies.py::test_a_body_that_is_too_large_is_refused_before_the_first_byte",
         ),
     ),
@@ -145,8 +147,10 @@ TABLE = {
         ("blindpay",),
         (
             "wire/test_bodies_on_the_wire.py::test_every_attempt_sends_the_same_bytes",
-            "wire/test_bodies_on_the_wire.py::test_an_upload_after_a_restart_is_the_same_operation_if_it_is_the_same_bytes",
-            "wire/test_bodies_on_the_wire.py::test_an_upload_after_a_restart_is_the_same_operation_whatever_its_boundary",
+            "wire/test_bodies_on_the_wire.py"
+            "::test_an_upload_after_a_restart_is_the_same_operation_if_it_is_the_same_bytes",
+            "wire/test_bodies_on_the_wire.py"
+            "::test_an_upload_after_a_restart_is_the_same_operation_whatever_its_boundary",
         ),
     ),
     15: Fault(
@@ -155,7 +159,8 @@ TABLE = {
         (
             "wire/test_callbacks.py::test_a_callback_that_raises_leaves_the_pool_empty",
             "wire/test_callbacks.py::test_asynchronously_it_leaves_the_pool_empty_too",
-            "wire/test_callbacks.py::test_a_trace_callable_of_the_user_that_raises_leaves_the_pool_empty",
+            "wire/test_callbacks.py"
+            "::test_a_trace_callable_of_the_user_that_raises_leaves_the_pool_empty",
         ),
     ),
     16: Fault(
@@ -175,7 +180,8 @@ TABLE = {
         "a response has no request inside of the transport",
         ("pydantic/pydantic-ai#2656",),
         (
-            "wire/test_answers_whole.py::test_the_last_answer_of_an_operation_that_is_pending_is_whole",
+            "wire/test_answers_whole.py"
+            "::test_the_last_answer_of_an_operation_that_is_pending_is_whole",
             "wire/test_answers_whole.py::test_hooks_of_the_client_see_the_answer_and_the_request",
         ),
     ),
@@ -192,8 +198,10 @@ TABLE = {
         "a kept connection that ends is not retried",
         ("hynek/stamina#55", "huggingface/huggingface_hub#4398"),
         (
-            "wire/test_answers_whole.py::test_a_kept_connection_that_ends_without_an_answer_is_asked_again",
-            "wire/test_answers_whole.py::test_asynchronously_a_kept_connection_that_ends_is_asked_again_too",
+            "wire/test_answers_whole.py"
+            "::test_a_kept_connection_that_ends_without_an_answer_is_asked_again",
+            "wire/test_answers_whole.py"
+            "::test_asynchronously_a_kept_connection_that_ends_is_asked_again_too",
         ),
     ),
     20: Fault(
@@ -234,15 +242,18 @@ TABLE = {
             "wire/test_bounds.py::test_a_server_that_stalls_takes_no_longer_than_the_budget",
             "wire/test_bounds.py::test_asynchronously_it_takes_no_longer_either",
             "test_clock.py::test_a_clock_that_is_set_back_between_two_attempts_stops_the_call",
-            "test_send_deadline.py::test_past_the_deadline_a_wall_clock_that_is_set_back_reopens_nothing",
+            "test_send_deadline.py"
+            "::test_past_the_deadline_a_wall_clock_that_is_set_back_reopens_nothing",
         ),
     ),
     24: Fault(
         "loops within loops multiply the attempts",
         ("HKUDS/nanobot#2760", "code_puppy#317"),
         (
-            "wire/test_bounds.py::test_a_loop_that_retries_transport_errors_does_not_multiply_a_lost_answer",
-            "wire/test_bounds.py::test_a_loop_that_retries_everything_does_not_get_past_the_deadline",
+            "wire/test_bounds.py"
+            "::test_a_loop_that_retries_transport_errors_does_not_multiply_a_lost_answer",
+            "wire/test_bounds.py"
+            "::test_a_loop_that_retries_everything_does_not_get_past_the_deadline",
             "peers/test_stripe.py::test_past_the_retention_nothing_is_sent_whoever_retries",
         ),
     ),
@@ -253,7 +264,8 @@ TABLE = {
             "open-telemetry/opentelemetry-python-contrib#554",
         ),
         (
-            "telemetry/test_otel_spans.py::test_the_attempts_of_a_call_are_in_one_trace_and_are_numbered",
+            "telemetry/test_otel_spans.py"
+            "::test_the_attempts_of_a_call_are_in_one_trace_and_are_numbered",
         ),
     ),
     26: Fault(
@@ -269,7 +281,8 @@ TABLE = {
         ("urllib3/urllib3#1059",),
         (
             "wire/test_bounds.py::test_a_post_without_a_key_is_tried_again_only_if_it_was_not_sent",
-            "test_support.py::test_without_a_profile_a_request_that_may_have_been_sent_is_not_sent_again",
+            "test_support.py"
+            "::test_without_a_profile_a_request_that_may_have_been_sent_is_not_sent_again",
         ),
     ),
 }

@@ -81,7 +81,11 @@ def test_a_transport_of_ours_is_not_put_into_another() -> None:
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TypeError, match="retires"):
-        IdempotentTransport(profile=PROFILE, journal="memory:", retires=None)  # type: ignore[call-arg]
+        IdempotentTransport(
+            profile=PROFILE,
+            journal="memory:",
+            retires=None,  # type: ignore[call-arg]
+        )
 
 
 def _python(code: str) -> subprocess.CompletedProcess[str]:

@@ -31,10 +31,12 @@ from replayfloor.testing.contract import (
 
 pytestmark = pytest.mark.anyio
 
-LOOK = """            select r.fingerprint, r.response into fingerprint, response
+LOOK = """            v_present := replayfloor.now_v1();
+            select r.fingerprint, r.response, r.finished_at
+            into fingerprint, response, v_finished_at
             from replayfloor.receipts as r
             -- A receipt cannot be from the future: this spares the partitions made ahead.
-            where r.id = p_id and r.finished_at <= v_now + interval '1 hour';
+            where r.id = p_id and r.finished_at <= v_present + interval '1 hour';
 """
 INSERT = "        insert into replayfloor.claims as c"
 
@@ -76,7 +78,7 @@ async def claim_behind_a_finish_under_way(url: str, store: AsyncPostgresReceipts
     async with await psycopg.AsyncConnection.connect(url) as finishing:
         values = (id_.hex(), fence.hex(), REQUEST.hex(), encode_receipt(receipt()))
         await finishing.execute(
-            "select replayfloor.finish_v1(%s, %s, %s, 201::smallint, %s)", values
+            "select replayfloor.finish_v2(%s, %s, %s, 201::smallint, %s)", values
         )
         async with anyio.create_task_group() as group:
             group.start_soon(follow)
@@ -110,8 +112,8 @@ async def test_with_the_look_before_the_insert_a_finished_key_is_claimed_again(
     assert isinstance(subject.receipts, AsyncPostgresReceipts)
     replace_function(
         postgres_url, "claim", (LOOK, ""), (INSERT, LOOK + INSERT),
-        ("        if found then\n            if found then", "        if found then\n"
-         "            if response is not null then"),
+        ("if not found then\n                reused", "if v_finished_at is null then\n"
+         "                reused"),
     )  # fmt: skip
 
     answer = await claim_behind_a_finish_under_way(postgres_url, subject.receipts)
@@ -125,6 +127,7 @@ async def test_under_a_single_snapshot_a_claim_is_refused(
     await subject.receipts.open()
     a = new_id().hex()
     values = {"id": a, "fingerprint": a, "fence": a, "lease_ms": 1000, "takeover": False}
+    values |= {"retention_ms": None, "reuse": "tell", "proofs": False}
     with psycopg.connect(postgres_url) as database:
         database.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         with pytest.raises(psycopg.errors.InvalidTransactionState, match="READ COMMITTED"):

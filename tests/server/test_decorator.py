@@ -204,6 +204,7 @@ def test_the_options_are_those_of_a_route() -> None:
         "store": [403],
         "free": {409},
         "sensitive": True,
+        "after_expiry": "execute",
         "lease_s": 5.0,
         "wait_for_s": 1.0,
         "fingerprint": "body",
@@ -222,7 +223,7 @@ def test_the_options_are_those_of_a_route() -> None:
         ({"lease_s": 0}, "lease_s must be"),
         ({"free": [200]}, "a second time"),
         ({"exclude": ["sent_at"]}, "no JSON pointer"),
-        ({"methods": ["PUT"]}, "unknown option methods; there are ambiguous, "),
+        ({"methods": ["PUT"]}, "unknown option methods; there are after_expiry, "),
     ],
 )
 def test_options_that_cannot_be_honoured_are_refused_at_the_decoration(

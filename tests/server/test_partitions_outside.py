@@ -27,7 +27,8 @@ async def test_a_receipt_outside_of_all_partitions_alerts(
 ) -> None:
     migrate(postgres_url)
     database = Database(postgres_url)
-    backend = Backend("postgres", side, postgres_url, redis_url, Ledger(postgres_url))  # type: ignore[arg-type]
+    ledger = Ledger(postgres_url)
+    backend = Backend("postgres", side, postgres_url, redis_url, ledger)  # type: ignore[arg-type]
     backend.ledger.create()
     events: list[ServerEvent] = []
     app = backend.protect(

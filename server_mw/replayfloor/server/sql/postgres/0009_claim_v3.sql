@@ -4,47 +4,7 @@
 --
 -- What claim_v2 says about the order of the statements holds here word for word: the insert comes
 -- first, and the look at the receipts in a later statement, under READ COMMITTED.
-
--- The present, in one place, so that a test can have another one. Leases do not ask it: they are
--- compared with the clock of this server alone.
-create function replayfloor.now_v1() returns timestamptz language sql volatile
-as $$ select clock_timestamp() $$;
-
--- That a key was used, after its receipt is gone. Several rows of one id do no harm.
-create table replayfloor.proofs (
-    id      uuid        not null,
-    used_at timestamptz not null
-) partition by range (used_at);
-
-comment on table replayfloor.proofs is
-    'One row per key that was used and whose receipt is gone. Kept for the audit retention.';
-
--- Promises: after the call, every moment from p_from to p_until lies in a partition of one month.
-create function replayfloor.ensure_proofs_v1(p_from timestamptz, p_until timestamptz)
-returns integer language plpgsql as $$
-declare
-    v_start timestamptz := date_trunc('month', p_from at time zone 'UTC') at time zone 'UTC';
-    v_end timestamptz;
-    v_name text;
-    v_made integer := 0;
-begin
-    while v_start <= p_until loop
-        v_end := ((v_start at time zone 'UTC') + interval '1 month') at time zone 'UTC';
-        v_name := 'proofs_' || to_char(v_start at time zone 'UTC', 'YYYYMM');
-        if to_regclass(format('replayfloor.%I', v_name)) is null then
-            execute format(
-                'create table replayfloor.%I partition of replayfloor.proofs'
-                ' for values from (%L) to (%L)', v_name, v_start, v_end);
-            execute format(
-                'create unique index %I on replayfloor.%I (id)', v_name || '_id', v_name);
-            v_made := v_made + 1;
-        end if;
-        v_start := v_end;
-    end loop;
-    return v_made;
-end
-$$;
-
+--
 -- p_takeover: see claim_v2. p_retention_ms: how long a receipt is live after it was finished, null
 -- for ever. p_reuse says what becomes of a key without a live receipt: 'tell' takes it and says
 -- whether it was used before, 'refuse' takes it unless it was, 'never' does not take it. p_proofs:
@@ -152,27 +112,5 @@ begin
     end loop;
     raise exception 'replayfloor.claim_v3: the claim keeps changing hands'
         using errcode = 'serialization_failure';
-end
-$$;
-
--- Promises what finish_v1 promises; finished_at is the present of now_v1, which claim_v3 asks.
-create function replayfloor.finish_v2(
-    p_id uuid, p_fence uuid, p_fingerprint uuid, p_status smallint, p_response bytea
-) returns boolean language plpgsql as $$
-begin
-    if current_setting('synchronous_commit') = 'off' then
-        perform set_config('synchronous_commit', 'on', true);
-    end if;
-    with gone as (
-        delete from replayfloor.claims where id = p_id and fence = p_fence returning claimed_at
-    )
-    insert into replayfloor.receipts (id, fingerprint, finished_at, took_ms, status, response)
-    select p_id, p_fingerprint, replayfloor.now_v1(),
-           -- A clock that was set back must not make the receipt fail.
-           greatest(0, least(
-               2147483647, extract(epoch from clock_timestamp() - claimed_at) * 1000))::integer,
-           p_status, p_response
-    from gone;
-    return found;
 end
 $$;
