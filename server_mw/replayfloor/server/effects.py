@@ -15,9 +15,10 @@ from replayfloor.server.events import ServerEvent
 
 @dataclass(frozen=True, slots=True)
 class RequestRead:
-    """The whole body is here, within the limit."""
+    """The whole body is here, within the limit, since `at_ms` (ms since 1970; None: at once)."""
 
     fingerprint: Fingerprint
+    at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

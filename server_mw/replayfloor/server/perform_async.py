@@ -24,6 +24,7 @@ from replayfloor.core.claims import (
 )
 from replayfloor.core.drivers import run_async
 from replayfloor.core.effects import Effect, Flow
+from replayfloor.server import clock
 from replayfloor.server.body import SPOOL_BYTES, BodyReader, ReadBody
 from replayfloor.server.body_digest import CHUNK_BYTES
 from replayfloor.server.body_rules import BodyRule
@@ -154,7 +155,7 @@ class AsyncPerformer:
             self._body = await _off_the_loop(reader, reader.finish, CHUNK_BYTES)
         finally:
             reader.close()
-        return RequestRead(self._body.fingerprint)
+        return RequestRead(self._body.fingerprint, clock.wall_ms())
 
     def body_messages(self) -> Callable[[], Awaitable[Message | None]]:
         """Return a function that gives the body message by message, and then None."""

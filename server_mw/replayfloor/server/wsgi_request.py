@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TypeAlias, cast
 
+from replayfloor.server import clock
 from replayfloor.server.body import BodyReader, ReadBody
 from replayfloor.server.body_digest import CHUNK_BYTES
 from replayfloor.server.body_target import wsgi_head
@@ -52,7 +53,7 @@ class WSGIRequest:
             self._body = reader.finish()
         finally:
             reader.close()
-        return RequestRead(self._body.fingerprint)
+        return RequestRead(self._body.fingerprint, clock.wall_ms())
 
     def restore(self) -> None:
         """Let the application read the body from its beginning, with its length known."""

@@ -48,7 +48,7 @@ from replayfloor.core.problem import (
 from replayfloor.core.receipt import Receipt
 from replayfloor.server.effects import BodyTooLarge, ClientGone, Pause, ReadRequest, RequestRead
 from replayfloor.server.events import EventKind
-from replayfloor.server.flow.age import Age, judge_age
+from replayfloor.server.flow.age import Age, judge_age, older
 from replayfloor.server.flow.values import (
     STORE_RETRY_AFTER_S,
     Admission,
@@ -96,6 +96,9 @@ def admit(call: Call, options: Options) -> Flow[Admission]:
             return Refused(BODY_TOO_LARGE)
         case RequestRead():
             fingerprint = read.fingerprint
+            # A body may take minutes to arrive, and its receipt may go in the meantime.
+            took_ms = 0 if read.at_ms is None else max(0, read.at_ms - call.now_ms)
+            age = older(age, took_ms, options)
         case _:
             assert_never(read)
     ticket = Admitted(

@@ -47,9 +47,18 @@ def judge_age(key: str, call: Call, options: Options) -> Age | Problem:
         return invalid_key("the time of the UUID version 7 lies in the future")
     if sent is not None and sent >= too_early:
         return invalid_key("the time in Repeatability-First-Sent lies in the future")
-    age_ms = _age_ms(minted, call)
+    return older(Age(_age_ms(minted, call), past=False), 0, options)
+
+
+def older(age: Age, by_ms: int, options: Options) -> Age:
+    """Return the age of the same request `by_ms` later."""
+    if age.age_ms is None:
+        return age
+    age_ms = age.age_ms + by_ms
+    if options.retention_ms is None:
+        return Age(age_ms, age.past)
     oldest_ms = options.retention_ms - margin_ms(options.retention_ms)
-    return Age(age_ms, past=age_ms is not None and age_ms > oldest_ms)
+    return Age(age_ms, past=age.past or age_ms > oldest_ms)
 
 
 def _age_ms(minted: int | None, call: Call) -> int | None:
