@@ -72,8 +72,10 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 ALL = ["sqlite-asgi", "sqlite-wsgi", "postgres-asgi", "postgres-wsgi"]
 
 
-def _fixture(*names: str) -> object:
-    @pytest.fixture(params=names)
+def _fixture(*names: str, slow: str = "") -> object:
+    each = [pytest.param(name, marks=[pytest.mark.slow] if name == slow else []) for name in names]
+
+    @pytest.fixture(params=each)
     async def backend(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
         kind, _, side = request.param.partition("-")
         async with _made(kind, side, request) as made:
@@ -86,7 +88,8 @@ def _with(part: str) -> list[str]:
     return [name for name in ALL if part in name]
 
 
-backend = _fixture(*ALL)
+# Every day both sides and both stores, and three of the four pairs; the fourth in the slow run.
+backend = _fixture(*ALL, slow="sqlite-wsgi")
 sqlite = _fixture(*_with("sqlite"))
 postgres = _fixture(*_with("postgres"))
 asgi = _fixture(*_with("asgi"))
