@@ -111,7 +111,8 @@ def install(folder: Path) -> Path:
     fetched = subprocess.run(
         [
             "npm", "install", "--prefix", str(folder), "--cache", str(folder / "cache"),
-            "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", PACKAGE,
+            "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier",
+            "--fetch-retries=1", "--fetch-timeout=30000", PACKAGE,
         ],
         cwd=folder,
         env=environment,
