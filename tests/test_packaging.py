@@ -160,6 +160,7 @@ def test_the_wheel_carries_the_licence_and_the_command(wheel: zipfile.Path) -> N
     assert "replayfloor = replayfloor.cli:main" in commands
     assert "server = replayfloor.server.cli:app" in commands
     assert "client = replayfloor.client.cli:app" in commands
+    assert "conform = replayfloor.conform.cli:app" in commands
     assert "retention = replayfloor.retention.cli:app" in commands
 
 
@@ -184,6 +185,7 @@ def test_the_base_installs_one_library(wheel: zipfile.Path) -> None:
         ("journal-postgres", ("psycopg", "psycopg_pool"), ("redis", "starlette", *CLIENT_ONLY)),
         ("server", SERVER_ONLY, CLIENT_ONLY),
         ("cli", ("typer", "rich"), SERVER_ONLY + CLIENT_ONLY),
+        ("conform", ("typer", "rich", "httpx"), (*SERVER_ONLY, "tenacity")),
         ("otel", ("opentelemetry-api",), SERVER_ONLY + CLIENT_ONLY),
     ],
 )
