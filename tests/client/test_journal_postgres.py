@@ -8,9 +8,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -26,8 +28,11 @@ from replayfloor.client.journal import (
     PostgresJournal,
     SQLiteJournal,
 )
+from replayfloor.client.operations import OperationBusy, settle
 from replayfloor.core.errors import UsageError
-from replayfloor.core.journal import OperationState
+from replayfloor.core.journal import BeginOperation, OperationState, ReadOperation, Settlement
+from replayfloor.core.journal_rules import NS_PER_S
+from replayfloor.testing.journal_contract import ENTRY
 from support.services import Postgres
 
 PROCESS_S = 60.0
@@ -54,6 +59,38 @@ with httpx.Client(transport=transport) as client:
 def journal(postgres_url: str) -> Iterator[PostgresJournal]:
     with closing(PostgresJournal(postgres_url)) as journal:
         yield journal
+
+
+def test_a_lease_is_judged_by_the_databases_clock_when_an_operation_is_settled(
+    journal: PostgresJournal,
+) -> None:
+    fast_ns, owner = time.time_ns() + 3600 * NS_PER_S, bytes([1] * 16)
+    leased = replace(ENTRY, lease_owner=owner)
+    place = (ENTRY.namespace, ENTRY.operation_id)
+    journal.begin(BeginOperation(leased, lease_s=60.0))
+
+    with pytest.raises(OperationBusy, match="Nothing was settled"):
+        settle(journal, *place, Settlement.EXECUTED, "seen", fast_ns)
+    standing = journal.read(ReadOperation(*place))
+    assert standing is not None
+    assert standing.state is OperationState.OPEN
+
+    forced = settle(journal, *place, Settlement.EXECUTED, "seen", fast_ns, force=True)
+    assert (forced.state, forced.lease_owner) == (OperationState.SETTLED, b"")
+
+
+def test_an_ended_lease_does_not_keep_a_slow_machine_from_settling(
+    journal: PostgresJournal,
+) -> None:
+    slow_ns, owner = time.time_ns() - 3600 * NS_PER_S, bytes([1] * 16)
+    journal.begin(BeginOperation(replace(ENTRY, lease_owner=owner), lease_s=0.05))
+    time.sleep(0.1)
+
+    settled = settle(
+        journal, ENTRY.namespace, ENTRY.operation_id, Settlement.EXECUTED, "seen", slow_ns
+    )
+
+    assert settled.state is OperationState.SETTLED
 
 
 def test_a_killed_process_is_followed_by_one_with_the_same_key(

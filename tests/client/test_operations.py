@@ -217,14 +217,32 @@ def test_what_is_being_sent_is_not_settled_unless_it_is_forced() -> None:
 class Hasty(MemoryJournal):
     """Another process begins an attempt between every look and what follows it."""
 
+    owner = OWNER
+
     def read(self, effect: ReadOperation) -> JournalEntry | None:
         found = super().read(effect)
-        self.start_attempt(StartAttempt(*PLACE, START_NS, 0, OWNER, 30.0))
+        self.start_attempt(StartAttempt(*PLACE, START_NS, 0, self.owner, 30.0))
         return found
 
 
-def test_an_attempt_that_begins_while_it_is_settled_is_told() -> None:
+class Brief(Hasty):
+    """And gives up before the settling."""
+
+    owner = b""
+
+
+def test_an_operation_that_is_sent_while_it_is_settled_stays_open() -> None:
     journal = Hasty()
+    journal.begin(BeginOperation(ENTRY))
+
+    with pytest.raises(OperationBusy, match="Nothing was settled"):
+        settle(journal, *PLACE, Settlement.NOT_EXECUTED, "n", START_NS)
+
+    assert one(journal, START_NS).state is OperationState.OPEN
+
+
+def test_an_attempt_that_was_made_while_it_is_settled_is_told() -> None:
+    journal = Brief()
     journal.begin(BeginOperation(ENTRY))
 
     with pytest.raises(OperationBusy, match="had begun another attempt"):

@@ -162,6 +162,19 @@ def test_old_finished_operations_are_removed_while_the_transport_works(
     assert _ids(journal) == ["3", "4"]
 
 
+def test_what_others_keep_in_a_shared_journal_is_left_to_them(loopback: Loopback) -> None:
+    journal, time = MemoryJournal(), FakeTime()
+    with httpx.Client(transport=_transport(time, journal, TWO, keep_finished_s=None)) as client:
+        client.post(loopback.url("/two"), extensions=named("theirs"))
+    with httpx.Client(transport=_transport(time, journal, ONE, keep_finished_s=0.0)) as client:
+        for name in ("ours", "later", "last"):
+            client.post(loopback.url("/one"), extensions=named(name))
+            time.pass_time(400 * DAY_S)
+
+    assert "theirs" in _ids(journal)
+    assert "ours" not in _ids(journal)
+
+
 def test_what_is_unknown_is_kept_for_good(loopback: Loopback) -> None:
     loopback.script(DROP, path="/one")
     journal, time = MemoryJournal(), FakeTime()

@@ -7,11 +7,12 @@ asynchronous twin is in `base_async`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
 from replayfloor.client.bodies import BodyTooLarge, read_request, read_response
-from replayfloor.client.call import Call, JournalEffect, Settings, write_journal
+from replayfloor.client.call import JOURNAL_EFFECTS, Call, JournalEffect, Settings, write_journal
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import Trace
 from replayfloor.client.inner import checked
@@ -57,8 +58,12 @@ class TransportBase:
             body = read_request(self._shell.library, request)
         except BodyTooLarge as error:
             raise refuse_body(self._shell.library, settings.profile, request) from error
-        with self._shell.scope(settings, request):
+        scope = self._shell.scope(settings, request)
+        if scope is None:
             response = self._call(settings, request, body)
+        else:
+            with scope:
+                response = self._call(settings, request, body)
         try:
             if (sweep := self._shell.sweep_due()) is not None:
                 sweep()
@@ -71,7 +76,7 @@ class TransportBase:
     def _call(self, settings: Settings, request: httpx.Request, body: bytes) -> httpx.Response:
         call = self._shell.open_call(settings, request, body)
         try:
-            return run(self._shell.flow(call), lambda effect: self._perform(call, effect))
+            return run(self._shell.flow(call), partial(self._perform, call))
         except BaseException:
             self._discard(call)
             raise
@@ -85,8 +90,8 @@ class TransportBase:
                 self._discard(call)
                 self._sleep(wait_s)
                 return None
-            case _ if isinstance(effect, JournalEffect):
-                return write_journal(call.settings.journal, effect)
+            case _ if type(effect) in JOURNAL_EFFECTS:
+                return write_journal(call.settings.journal, cast("JournalEffect", effect))
             case _:
                 return call.perform(effect)
 

@@ -7,6 +7,7 @@ blocking twin is in `base`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 
@@ -19,7 +20,7 @@ from replayfloor.client.bodies import (
     read_request_async,
     read_response_async,
 )
-from replayfloor.client.call import Call, JournalEffect, Settings, write_journal
+from replayfloor.client.call import JOURNAL_EFFECTS, Call, JournalEffect, Settings, write_journal
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import AsyncTrace
 from replayfloor.client.inner import checked
@@ -76,8 +77,12 @@ class AsyncTransportBase:
             body = await read_request_async(self._shell.library, request)
         except BodyTooLarge as error:
             raise refuse_body(self._shell.library, settings.profile, request) from error
-        with self._shell.scope(settings, request):
+        scope = self._shell.scope(settings, request)
+        if scope is None:
             response = await self._call(settings, request, body)
+        else:
+            with scope:
+                response = await self._call(settings, request, body)
         try:
             if (sweep := self._shell.sweep_due()) is not None:
                 await in_thread(sweep)
@@ -94,8 +99,8 @@ class AsyncTransportBase:
         try:
             return await run_async(
                 self._shell.flow(call),
-                lambda effect: self._perform(call, effect),
-                lambda effect: self._perform_shielded(call, effect),
+                partial(self._perform, call),
+                partial(self._perform_shielded, call),
             )
         except BaseException:
             await self._discard(call)
@@ -110,8 +115,10 @@ class AsyncTransportBase:
                 await self._discard(call)
                 await self._sleep(wait_s)
                 return None
-            case _ if isinstance(effect, JournalEffect):
-                return await in_thread(lambda: write_journal(call.settings.journal, effect))
+            case _ if type(effect) in JOURNAL_EFFECTS:
+                return await in_thread(
+                    lambda: write_journal(call.settings.journal, cast("JournalEffect", effect))
+                )
             case _:
                 return call.perform(effect)
 

@@ -7,10 +7,12 @@ again for the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import anyio
+
+from replayfloor.client.library import header_of
 
 if TYPE_CHECKING:
     import httpx
@@ -25,7 +27,7 @@ RESPONSE_BYTES_MAX: Final = 1 << 20
 """Bytes of an answer read inside the retry loop. A body that breaks off below it is attempted
 again; a larger one is passed on as it arrives, and breaking off is the caller's to see."""
 
-_ENDLESS: Final = "text/event-stream"
+_ENDLESS: Final = b"text/event-stream"
 
 
 class BodyTooLarge(Exception):
@@ -34,8 +36,10 @@ class BodyTooLarge(Exception):
 
 def read_request(library: Library, request: httpx.Request) -> bytes:
     """Return the body, and leave it on the request, which may be sent again by an auth flow."""
-    _check_length(request)
     stream = request.stream
+    if type(stream) is library.bytes_stream:
+        return _whole(stream)
+    _check_length(request)
     if not isinstance(stream, library.sync_stream):
         raise RuntimeError("a blocking transport cannot read an asynchronous request body")
     body = bytearray()
@@ -47,8 +51,10 @@ def read_request(library: Library, request: httpx.Request) -> bytes:
 
 async def read_request_async(library: Library, request: httpx.Request) -> bytes:
     """Return the body, and leave it on the request, which may be sent again by an auth flow."""
-    _check_length(request)
     stream = request.stream
+    if type(stream) is library.bytes_stream:
+        return _whole(stream)
+    _check_length(request)
     if not isinstance(stream, library.async_stream):
         raise RuntimeError("an asynchronous transport cannot read a blocking request body")
     body = bytearray()
@@ -58,10 +64,17 @@ async def read_request_async(library: Library, request: httpx.Request) -> bytes:
     return bytes(body)
 
 
+def _whole(stream: Iterable[bytes]) -> bytes:
+    body = b"".join(stream)
+    if len(body) > REQUEST_BYTES_MAX:
+        raise BodyTooLarge(str(len(body)))
+    return body
+
+
 def _check_length(request: httpx.Request) -> None:
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > REQUEST_BYTES_MAX:
-        raise BodyTooLarge(length)
+    length = header_of(request.headers.raw, b"content-length")
+    if length.isdigit() and int(length[:20]) > REQUEST_BYTES_MAX:
+        raise BodyTooLarge(length.decode("ascii"))
 
 
 def _append(body: bytearray, chunk: bytes) -> None:
@@ -78,12 +91,13 @@ def read_response(
     An answer that was read to its end, or failed, is closed. `is_late` is asked at every chunk:
     a body that dribbles trips no time-out of the library.
     """
-    assert isinstance(response.stream, library.sync_stream)
+    source = response.stream
+    assert isinstance(source, library.sync_stream)
     read: list[bytes] = []
     try:
-        chunks = iter(response.stream)
+        chunks = iter(source)
         if not _ends(response):
-            return _rebuilt(library, response, library.rest(read, chunks, response)), None
+            return _rebuilt(library, response, library.rest(read, chunks, source)), None
         size, late = 0, False
         for chunk in chunks:
             if late:
@@ -93,11 +107,11 @@ def read_response(
             # What has arrived counts, and this may be all of it.
             late = is_late()
             if size > RESPONSE_BYTES_MAX:
-                return _rebuilt(library, response, library.rest(read, chunks, response)), None
+                return _rebuilt(library, response, library.rest(read, chunks, source)), None
     except BaseException:
         response.close()
         raise
-    response.close()
+    source.close()
     raw = b"".join(read)
     return _rebuilt(library, response, library.bytes_stream(raw)), raw
 
@@ -110,12 +124,13 @@ async def read_response_async(
     An answer that was read to its end, or failed, is closed. `is_late` is asked at every chunk:
     a body that dribbles trips no time-out of the library.
     """
-    assert isinstance(response.stream, library.async_stream)
+    source = response.stream
+    assert isinstance(source, library.async_stream)
     read: list[bytes] = []
     try:
-        chunks = aiter(response.stream)
+        chunks = aiter(source)
         if not _ends(response):
-            return _rebuilt(library, response, library.async_rest(read, chunks, response)), None
+            return _rebuilt(library, response, library.async_rest(read, chunks, source)), None
         size, late = 0, False
         async for chunk in chunks:
             if late:
@@ -125,18 +140,19 @@ async def read_response_async(
             # What has arrived counts, and this may be all of it.
             late = is_late()
             if size > RESPONSE_BYTES_MAX:
-                return _rebuilt(library, response, library.async_rest(read, chunks, response)), None
+                return _rebuilt(library, response, library.async_rest(read, chunks, source)), None
     except BaseException:
         await close_async(response)
         raise
-    await close_async(response)
+    with anyio.CancelScope(shield=True):
+        await source.aclose()
     raw = b"".join(read)
     return _rebuilt(library, response, library.bytes_stream(raw)), raw
 
 
 def _ends(response: httpx.Response) -> bool:
     """Return whether an answer's end can be waited for. An event stream's cannot."""
-    return not response.headers.get("content-type", "").lower().startswith(_ENDLESS)
+    return not header_of(response.headers.raw, b"content-type").lower().startswith(_ENDLESS)
 
 
 def _rebuilt(
@@ -144,7 +160,15 @@ def _rebuilt(
     response: httpx.Response,
     stream: httpx.SyncByteStream | httpx.AsyncByteStream,
 ) -> httpx.Response:
-    """Return an unread answer over another stream: `elapsed`, decoding and iterating work on it."""
+    """Return an unread answer over another stream: `elapsed`, decoding and iterating work on it.
+
+    It is the one that came, with the stream exchanged: only its stream was read and closed, which
+    the answer itself does not know. Unless somebody below has read it as an answer: then it would
+    refuse to be read again, and is made anew.
+    """
+    if not (response.is_closed or response.is_stream_consumed):
+        response.stream = stream
+        return response
     return library.response(
         response.status_code,
         headers=response.headers.raw,

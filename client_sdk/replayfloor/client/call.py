@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never, get_args
 
 from replayfloor.client.budget import RetryBudget
 from replayfloor.client.budget_rules import Refund, Spend
@@ -66,6 +66,10 @@ JournalEffect = (
     | ReleaseLease
     | ReadOperation
 )
+
+
+JOURNAL_EFFECTS: Final[frozenset[type]] = frozenset(get_args(JournalEffect))
+"""The same as a set: to ask it is cheaper than to try each, and it is asked at every effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,14 +156,14 @@ class Call:
 
     def fence(self, send: Send) -> Fence:
         """Return the fence of an attempt that is about to be made."""
-        return Fence(send, self.settings.look, self._leaves)
+        told = self._leaves if self.settings.terms.listens else None
+        return Fence(send, self.settings.look, told)
 
     def bound(self, send: Send) -> Callable[[], bool]:
-        """Return whether the attempt, which begins now, has taken longer than it may."""
-        began = self.settings.look()
+        """Return whether the attempt, which the flow began just now, has taken too long."""
 
         def is_late() -> bool:
-            return passed_s(began, self.settings.look()) > send.timeout_s
+            return passed_s(send.seen, self.settings.look()) > send.timeout_s
 
         return is_late
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from replayfloor.client.effects import Attempted, Failure, Reply
-from replayfloor.client.profile_answers import GENERIC, AnswerRules
+from replayfloor.client.profile_answers import GENERIC, AnswerRules, problem_of
 from replayfloor.core.message import Response, get_first
 from replayfloor.core.outcome import Outcome, executed_nothing
-from replayfloor.core.problem import ProblemKind, problem_kind
+from replayfloor.core.problem import ProblemKind
 
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which the same request may be answered differently."""
@@ -36,6 +37,10 @@ proxy whose routes are just being changed answers 404 as well."""
 CONTINUED: Final = frozenset({307, 308, 401, 403, 407})
 """Refusals that the caller may mend and send again: credentials, another address. They are handed
 over at once, and the operation stays open."""
+
+
+BY_STATUS_MAX: Final = 256
+"""Findings remembered, by status and by what was known before: more than are ever met."""
 
 
 class Action(StrEnum):
@@ -86,26 +91,39 @@ def classify(attempted: Attempted, known: Outcome, rules: AnswerRules = GENERIC)
 
 def _classify_response(response: Response, known: Outcome, rules: AnswerRules) -> Finding:
     status = response.status
-    kind = problem_kind(get_first(response.headers, b"content-type") or b"", response.body)
+    kind = problem_of(response)
     replayed = rules.replayed(response.headers)
+    retry_after = get_first(response.headers, b"retry-after")
+    if not (kind or replayed or retry_after or rules.has_signs or rules.should_retry):
+        return _by_status(status, known)
     finding = (
         (_stored(status, kind, rules) if replayed else None)
         or _problem(status, kind, known)
         or _signed(response, rules)
         or _plain(status, known)
     )
-    if finding.outcome is Outcome.DEFINITIVE:
-        finding = replace(finding, settles=True)
-    elif finding.outcome is Outcome.REJECTED and status not in CONTINUED:
-        finding = replace(finding, settles=finding.action is Action.HAND_OVER)
-    retry_after = get_first(response.headers, b"retry-after")
     finding = replace(
         finding,
         status=status,
+        settles=_settles(finding, status),
         replayed=replayed or finding.replayed,
         retry_after=None if retry_after is None else retry_after.decode("latin-1"),
     )
-    return _hinted(finding, response, rules)
+    return _hinted(finding, response, rules) if rules.should_retry else finding
+
+
+@lru_cache(BY_STATUS_MAX)
+def _by_status(status: int, known: Outcome) -> Finding:
+    """Return what an answer says that says nothing but its status: as nearly all do."""
+    plain = _plain(status, known)
+    return replace(plain, status=status, settles=_settles(plain, status))
+
+
+def _settles(finding: Finding, status: int) -> bool:
+    if finding.outcome is Outcome.DEFINITIVE:
+        return True
+    refused = finding.outcome is Outcome.REJECTED and status not in CONTINUED
+    return refused and finding.action is Action.HAND_OVER
 
 
 def _stored(status: int, kind: ProblemKind | None, rules: AnswerRules) -> Finding | None:
@@ -147,6 +165,8 @@ def _signed(response: Response, rules: AnswerRules) -> Finding | None:
 
     In flight comes first: a provider may use one type for both errors of a key, and one code.
     """
+    if not rules.has_signs:
+        return None
     status, codes = response.status, rules.codes(response)
     for signs, finding in (
         (rules.in_flight, _IN_FLIGHT),

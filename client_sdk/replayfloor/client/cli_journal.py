@@ -43,7 +43,7 @@ def journal_at(url: str) -> Generator[Journal]:
     elif not url.startswith(POSTGRES):
         # Not repeated: it may hold a password.
         raise UsageError("a journal URL is sqlite:///path or postgresql://user@host/database")
-    journal = open_journal(url)
+    journal = open_journal(url, creates=False)
     try:
         if url.startswith(POSTGRES):
             _require_schema(url)

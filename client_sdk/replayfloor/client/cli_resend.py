@@ -14,6 +14,7 @@ from replayfloor.client.events import AttemptStarted, Event, WaitReason, WaitSta
 from replayfloor.client.journal import Journal
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import Profile
+from replayfloor.client.trail import content_of
 from replayfloor.client.wire import fingerprint_of
 from replayfloor.core.errors import UsageError
 from replayfloor.core.fingerprint import differing_parts
@@ -88,7 +89,9 @@ def _tell(event: Event) -> None:
 
 def _difference(entry: JournalEntry, again: httpx.Request, body: bytes) -> str:
     """Return in which parts the request differs from the first one, as far as that can be told."""
-    parts = ", ".join(differing_parts(entry.fingerprint, fingerprint_of(again, body)))
+    parts = ", ".join(
+        differing_parts(entry.fingerprint, fingerprint_of(again, content_of(again, body)))
+    )
     return f". It differs in: {parts}" if parts else ""
 
 

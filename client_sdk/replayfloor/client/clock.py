@@ -20,12 +20,13 @@ Clock: TypeAlias = Callable[[], int | Moment]
 """The wall clock in ns since 1970 (UTC), or both clocks."""
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_wall_ns: Final = time.time_ns
 _BOOT_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def system_clock() -> Moment:
     """Return what the machine's clocks show."""
-    return Moment(time.time_ns(), boot_ns(), boot_id())
+    return Moment(_wall_ns(), boot_ns(), boot_id())
 
 
 def boot_ns() -> int:

@@ -12,6 +12,7 @@ from replayfloor.client.events import Event
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.message import Response
+from replayfloor.core.values import value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,8 @@ class Operation:
 
     `key_yields`: the key is one that was made for this call only, by an SDK that does not know the
     operation; if the operation has a key already, that one is used.
+    `fingerprint_before`: what earlier releases kept of the same request, which did not know in what
+    form the key was written.
     """
 
     method: str
@@ -29,12 +32,13 @@ class Operation:
     operation_id: str | None = None
     key: str | None = None
     key_yields: bool = False
+    fingerprint_before: Fingerprint | None = None
 
 
 # -- time and chance --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Moment:
     """One look at the clocks.
 
@@ -48,24 +52,24 @@ class Moment:
     boot_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Now(Effect[Moment]):
     """Return what the clocks show."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Draw(Effect[float]):
     """Return a uniform random number within [0, 1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Entropy(Effect[bytes]):
     """Return `count` bytes from a cryptographic source."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sleep(Effect[None]):
     """Wait for so many seconds."""
 
@@ -75,7 +79,7 @@ class Sleep(Effect[None]):
 # -- one attempt ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reply:
     """An answer. The body is decoded, and empty if it was too large to be read here.
 
@@ -86,7 +90,7 @@ class Reply:
     kept: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Failure:
     """No usable answer.
 
@@ -118,7 +122,7 @@ class Send(Effect["Reply | Failure"]):
     first_attempt_at_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Emit(Effect[None]):
     """Tell the user's event sink. Never raises."""
 

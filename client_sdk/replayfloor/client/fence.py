@@ -21,6 +21,9 @@ _REFUSED_STREAM: Final = 0x7
 """The error code of RFC 9113, 7."""
 
 _HEADERS = ("http11.send_request_headers", "http2.send_request_headers")
+_STARTED: Final = frozenset(f"{event}.started" for event in _HEADERS)
+_FAILED: Final = frozenset(f"{event}.failed" for event in _HEADERS)
+_WITHDRAWN: Final = "http2.receive_response_headers.failed"
 
 
 class DeadlinePassed(Exception):
@@ -31,8 +34,9 @@ class Fence:
     """One attempt's fence. `sent` counts the requests that left: httpcore may repeat by itself."""
 
     def __init__(
-        self, send: Send, look: Callable[[], Moment], leaving: Callable[[Moment], None]
+        self, send: Send, look: Callable[[], Moment], leaving: Callable[[Moment], None] | None
     ) -> None:
+        """`leaving` is told when the headers are about to be written; None if nobody wants it."""
         self._send = send
         self._look = look
         self._leaving = leaving
@@ -61,6 +65,8 @@ class Fence:
 
     def wrap(self, user: Trace | None) -> Trace:
         """Return the trace hook of a blocking transport; the user's is called first."""
+        if user is None:
+            return self._observe
 
         def trace(name: str, info: TraceInfo) -> None:
             if user is not None:
@@ -81,22 +87,23 @@ class Fence:
 
     def _observe(self, name: str, info: TraceInfo) -> None:
         self._witnessed = True
-        if self._withdrawn(name, info):
-            self.sent -= 1
-            return
-        event, _, phase = name.rpartition(".")
         # A CONNECT opens a tunnel through a proxy; it is not the request.
-        if event not in _HEADERS or _method(info) == b"CONNECT":
-            return
-        if phase == "started":
+        if name in _STARTED and _method(info) != b"CONNECT":
             moment = self._look_in_time()
             self._stream_id = info.get("stream_id")
-            # Who is told may take any time, and only then are the headers written.
-            self._leaving(moment)
-            self._look_in_time()
+            if self._leaving is not None:
+                # Who is told may take any time, and only then are the headers written.
+                self._leaving(moment)
+                self._look_in_time()
             self.sent += 1
-        elif type(info.get("exception")).__name__ == "LocalProtocolError":
-            # The headers were refused while they were encoded, before anything was written.
+        elif name in _FAILED and _method(info) != b"CONNECT":
+            if _failure(info) == "LocalProtocolError":
+                # The headers were refused while they were encoded, before anything was written.
+                self.sent -= 1
+        elif name == _WITHDRAWN and _failure(info) == "ConnectionNotAvailable":
+            # The library sends again by itself what the server did not take up: a stream that is
+            # above the last one of a server that goes away (RFC 9113, 6.8), before anything of an
+            # answer came.
             self.sent -= 1
 
     def _look_in_time(self) -> Moment:
@@ -105,14 +112,9 @@ class Fence:
             raise DeadlinePassed("the send deadline passed before the headers were written")
         return moment
 
-    def _withdrawn(self, name: str, info: TraceInfo) -> bool:
-        """Return whether the library sends again by itself what the server did not take up.
 
-        httpcore does so with a stream that is above the last one of a server that goes away
-        (RFC 9113, 6.8), before anything of an answer came.
-        """
-        told = type(info.get("exception")).__name__ == "ConnectionNotAvailable"
-        return told and name == "http2.receive_response_headers.failed"
+def _failure(info: TraceInfo) -> str:
+    return type(info.get("exception")).__name__
 
 
 def _method(info: TraceInfo) -> object:

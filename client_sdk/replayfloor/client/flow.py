@@ -32,7 +32,7 @@ from replayfloor.client.events import (
 from replayfloor.client.flow_begin import begin, keep_lease, propose, take_lease
 from replayfloor.client.flow_end import close, give_up, hold_back, record, release
 from replayfloor.client.progress import UNPROVEN, Progress, Terms, Verdict
-from replayfloor.client.schedule import Schedule, Stop
+from replayfloor.client.schedule import DO_ATTEMPT, Schedule, Stop
 from replayfloor.core.drivers import ensure
 from replayfloor.core.effects import Flow
 
@@ -42,13 +42,14 @@ def operate(operation: Operation, terms: Terms) -> Flow[Verdict]:
     progress = yield from propose(operation, terms)
     # The lease is given back however the call ends, so that the next one need not wait for it.
     verdict = yield from ensure(_call(progress, operation), lambda: release(progress))
-    finding = progress.finding
-    ended = OperationEnded(
-        **progress.facts(),
-        status=finding.status if finding else None,
-        ending=verdict.ending,
-    )
-    yield from Emit(ended)
+    if terms.listens:
+        finding = progress.finding
+        ended = OperationEnded(
+            **progress.facts(),
+            status=finding.status if finding else None,
+            ending=verdict.ending,
+        )
+        yield from Emit(ended)
     return verdict
 
 
@@ -61,16 +62,21 @@ def _call(progress: Progress, operation: Operation) -> Flow[Verdict]:
 
 def _pursue(progress: Progress) -> Flow[Verdict]:
     """Attempt and wait until an answer is final, a limit is reached or the deadline has passed."""
-    schedule = Schedule(progress)
+    schedule = None
     while True:
-        step = schedule.next()
+        step = DO_ATTEMPT if schedule is None else schedule.next()
         match step:
             case DoAttempt():
                 verdict = yield from _attempt(progress)
                 if verdict is not None:
                     return verdict
-                if progress.finding is not None:
-                    schedule.record(progress.finding)
+                finding = progress.finding
+                assert finding is not None  # an attempt has ended
+                if schedule is None:
+                    if finding.action is Action.HAND_OVER:
+                        return progress.stopped(handed_over=True)
+                    schedule = Schedule(progress)
+                schedule.record(finding)
             case DoSleep():
                 verdict = yield from _wait(progress, float(step))
                 if verdict is not None:
@@ -117,7 +123,8 @@ def _attempt(progress: Progress) -> Flow[Verdict | None]:
         return verdict
     progress.counted = False
     progress.attempt_began_ns = progress.elapsed_ns
-    yield from Emit(AttemptStarted(**progress.facts()))
+    if progress.terms.listens:
+        yield from Emit(AttemptStarted(**progress.facts()))
     attempted = yield from Send(
         key=progress.entry.key,
         now_ns=progress.now_ns,

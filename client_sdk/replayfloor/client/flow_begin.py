@@ -17,6 +17,7 @@ from replayfloor.client.progress import UNPROVEN, Progress, Terms, Verdict
 from replayfloor.client.support import Learning, RecallSupport, deadline_after, place_of
 from replayfloor.core.effects import Flow
 from replayfloor.core.errors import ReceiptCorrupt, StoreUnavailable
+from replayfloor.core.fingerprint import differing_parts
 from replayfloor.core.journal import (
     LATCHED,
     LEASE_OWNER_BYTES,
@@ -72,6 +73,8 @@ def propose(operation: Operation, terms: Terms) -> Flow[Progress]:
         last_attempt_at_ns=first_ns,
         last_seen_at_ns=first_ns,
         lease_owner=owner,
+        # By the clock here; a journal with a clock of its own says when it ends.
+        lease_until_ns=first_ns + int(terms.policy.lease_s * NS_PER_S),
     )
     progress = Progress(terms, entry, owner, moment)
     progress.expect(support)
@@ -108,7 +111,12 @@ def _difference(standing: JournalEntry, operation: Operation) -> str | None:
     before = (standing.method, standing.origin, standing.path)
     if now != before:
         return "it was begun as {} {}{}, and is now {} {}{}".format(*before, *now)
-    if operation.fingerprint != standing.fingerprint:
+    if standing.fingerprint not in (operation.fingerprint, operation.fingerprint_before):
+        if not differing_parts(standing.fingerprint, operation.fingerprint):
+            return (
+                "the profile writes its key in another form than the one it was begun with (its "
+                "header, quoted or body_field), and the server would take it for another key"
+            )
         return "the request differs from the first one in its query, media type or body"
     return None
 

@@ -37,6 +37,8 @@ def record(progress: Progress, finding: Finding, attempted: Attempted) -> Flow[N
         progress.paid = 0
     kept = attempted.kept if isinstance(attempted, Reply) and done else None
     yield from _end_attempt(progress, finding.evidence, finding.status, done=done, kept=kept)
+    if not progress.terms.listens:
+        return
     ended = AttemptEnded(
         **progress.facts(),
         status=finding.status,
@@ -69,7 +71,8 @@ def _end_attempt(
     progress: Progress, evidence: str, status: int | None, *, done: bool, kept: bytes | None
 ) -> Flow[None]:
     entry = progress.entry
-    learned = progress.support is not None and entry.retention_s > 0
+    # What the journal knows already is not told it again: a deadline that changes is waited for.
+    learned = entry.retention_s > 0 and entry.retention_s != progress.stored_retention_s
     effect = EndAttempt(
         entry.namespace,
         entry.operation_id,

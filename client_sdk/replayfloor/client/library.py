@@ -7,7 +7,7 @@ the transport. The two values are in `library_httpx` and `library_httpx2`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -26,10 +26,20 @@ if TYPE_CHECKING:
     import httpx
 
 
+def header_of(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> bytes:
+    """Return the value of a header, its lines joined as the library does; `name` in lower case.
+
+    For the raw form: the library's own look-up first finds an encoding for all of them.
+    """
+    return b", ".join([value for field, value in headers if field.lower() == name])
+
+
 class Rest:
     """What was read of an answer, and then the rest of it as it arrives."""
 
-    def __init__(self, read: list[bytes], rest: Iterator[bytes], source: httpx.Response) -> None:
+    def __init__(
+        self, read: list[bytes], rest: Iterator[bytes], source: httpx.SyncByteStream
+    ) -> None:
         self._read, self._rest, self._source = read, rest, source
 
     def __iter__(self) -> Iterator[bytes]:
@@ -45,7 +55,7 @@ class AsyncRest:
     """What was read of an answer, and then the rest of it as it arrives."""
 
     def __init__(
-        self, read: list[bytes], rest: AsyncIterator[bytes], source: httpx.Response
+        self, read: list[bytes], rest: AsyncIterator[bytes], source: httpx.AsyncByteStream
     ) -> None:
         self._read, self._rest, self._source = read, rest, source
 
@@ -64,7 +74,7 @@ class MakesRest(Protocol):
     """The library's stream over a Rest."""
 
     def __call__(
-        self, read: list[bytes], rest: Iterator[bytes], source: httpx.Response
+        self, read: list[bytes], rest: Iterator[bytes], source: httpx.SyncByteStream
     ) -> httpx.SyncByteStream: ...
 
 
@@ -72,7 +82,7 @@ class MakesAsyncRest(Protocol):
     """The library's stream over an AsyncRest."""
 
     def __call__(
-        self, read: list[bytes], rest: AsyncIterator[bytes], source: httpx.Response
+        self, read: list[bytes], rest: AsyncIterator[bytes], source: httpx.AsyncByteStream
     ) -> httpx.AsyncByteStream: ...
 
 

@@ -17,6 +17,7 @@ from replayfloor.client.journal import Journal
 from replayfloor.client.upkeep import Upkeep, prune
 from replayfloor.core.errors import IdempotencyError, UsageError
 from replayfloor.core.journal import (
+    FINISHED,
     NOTE_LENGTH_MAX,
     PENDING_MAX,
     JournalEntry,
@@ -185,14 +186,17 @@ def settle(
     before = journal.read(ReadOperation(namespace, operation_id))
     if before is None:
         raise UsageError(f"the journal has no operation {operation_id!r} in {namespace!r}")
-    if not force and before.lease_owner and before.lease_until_ns > wall_ns:
+    effect = SettleOperation(namespace, operation_id, wall_ns, settlement, note)
+    if force:
+        return journal.settle(effect)
+    after = journal.settle_unless_leased(effect)
+    if after.state not in FINISHED:
         raise OperationBusy(
             f"a call is sending {operation_id!r}, or died lately: its lease lasts until "
-            f"{as_datetime(before.lease_until_ns):%Y-%m-%d %H:%M:%S} UTC. Nothing was settled"
+            f"{as_datetime(after.lease_until_ns):%Y-%m-%d %H:%M:%S} UTC. Nothing was settled"
         )
-    after = journal.settle(SettleOperation(namespace, operation_id, wall_ns, settlement, note))
-    if not force and after.attempts > before.attempts and after.state is OperationState.SETTLED:
-        # Looking and settling are two steps; the count of attempts tells what came between.
+    if after.attempts > before.attempts and after.state is OperationState.SETTLED:
+        # A whole attempt may lie between the first look and the settling; the count tells.
         raise OperationBusy(
             f"{operation_id!r} was settled, but a call had begun another attempt at that moment: "
             "find out what became of that one, and settle it again"

@@ -15,6 +15,7 @@ otherwise mean a new key at every call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
@@ -30,13 +31,16 @@ from replayfloor.core.key import KeyRules, check_key, parse_key, write_key
 EXTENSION: Final = "idempotency"
 """Its name in the extensions of requests and of responses."""
 
-FIRST_SENT_FIELD: Final = b"Repeatability-First-Sent"
+FIRST_SENT_FIELD: Final = "Repeatability-First-Sent"
 """The time of the first attempt (OASIS Repeatable Requests 1.0, 3.3)."""
 
 OPERATION_ID_LENGTH_MAX: Final = 255
 """Characters, as for a key: it is an identifier, not a document."""
 
 _current: ContextVar[str | None] = ContextVar("replayfloor.client.operation", default=None)
+
+_PLAIN: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
+"""What nearly every key looks like, those that are made here always."""
 
 _EITHER_FORM: Final = KeyRules(accept_unquoted=True)
 
@@ -150,7 +154,7 @@ def _given(lines: Sequence[bytes], body: bytes, profile: Profile) -> str | None:
     return parse_key(lines, _EITHER_FORM) if profile.quoted else _bare(lines)
 
 
-def write_header(key: str, profile: Profile) -> bytes:
+def write_header(key: str, profile: Profile) -> str:
     """Return the field value for a key, as the provider takes it; raises InvalidKey.
 
     Raises ConfigurationError for a provider that takes no header: it would ignore the key.
@@ -160,26 +164,29 @@ def write_header(key: str, profile: Profile) -> bytes:
             f"{profile.name} takes its key in the body, as {profile.body_field!r}; a header would "
             "not protect the request"
         )
-    quoted = write_key(key)
+    if _PLAIN.fullmatch(key):
+        # Without a character to escape, a String is the text between two quotes (RFC 9651, 4.1.6).
+        return f'"{key}"' if profile.quoted else key
+    quoted = write_key(key).decode("ascii")
     if profile.quoted:
         return quoted
     if key != key.strip(" "):
         raise InvalidKey("a key that is sent without quotes cannot begin or end with a space")
-    return key.encode("ascii")
+    return key
 
 
-def write_fields(key: str, first_attempt_at_ns: int, profile: Profile) -> list[tuple[bytes, bytes]]:
+def write_fields(key: str, first_attempt_at_ns: int, profile: Profile) -> list[tuple[str, str]]:
     """Return the header fields that an attempt gets: the key's, and the first attempt's time.
 
     The time is cut to the second, as an HTTP-date is (RFC 9110, 5.6.7): it is never later than the
     first attempt was. Raises InvalidKey.
     """
-    written: list[tuple[bytes, bytes]] = []
+    written: list[tuple[str, str]] = []
     if not profile.body_field:
-        written.append((profile.header.encode("ascii"), write_header(key, profile)))
+        written.append((profile.header, write_header(key, profile)))
     if profile.sends_first_sent:
         moment = formatdate(first_attempt_at_ns // NS_PER_S, usegmt=True)
-        written.append((FIRST_SENT_FIELD, moment.encode("ascii")))
+        written.append((FIRST_SENT_FIELD, moment))
     return written
 
 

@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.core.message import Headers, Response, get_first
+from replayfloor.core.problem import ProblemKind, problem_kind
 
 ANY_STATUS: Final = frozenset(range(100, 600))
 ERROR_STATUSES: Final = frozenset(range(400, 600))
@@ -24,6 +25,7 @@ REPLAYED_FIELDS: Final = ("idempotent-replayed", "idempotency-replayed")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PLACE: Final = re.compile(r"(?:\*|[A-Za-z0-9_-]+)(?:\.(?:\*|[A-Za-z0-9_-]+))*")
 _ITEMS: Final = "*"
+_FLAGS: Final = {b"true": True, b"false": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,11 @@ class AnswerRules:
         """Whether the codes in JSON bodies matter, so that the flow has to be given them."""
         return any(sign.codes for sign in self._signs())
 
+    @property
+    def has_signs(self) -> bool:
+        """Whether any answer is a sign."""
+        return bool(self.in_flight or self.executed or self.not_executed or self.mismatch)
+
     def _signs(self) -> tuple[Sign, ...]:
         return (*self.in_flight, *self.mismatch, *self.executed, *self.not_executed)
 
@@ -136,8 +143,15 @@ def is_field_name(text: str) -> bool:
 
 def flag(headers: Headers, name: str) -> bool | None:
     """Return the value of a field that says `true` or `false`; None for anything else."""
-    value = (get_first(headers, name.encode("ascii")) or b"").strip().lower()
-    return {b"true": True, b"false": False}.get(value)
+    value = get_first(headers, name.encode("ascii"))
+    return None if value is None else _FLAGS.get(value.strip().lower())
+
+
+def problem_of(response: Response) -> ProblemKind | None:
+    """Return which of our own servers' problems an answer is; None if it is none."""
+    if not response.body:  # also where it was not read, because it is something else
+        return None
+    return problem_kind(get_first(response.headers, b"content-type") or b"", response.body)
 
 
 def _at(content: object, steps: list[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from replayfloor.client.profile_answers import GENERIC, AnswerRules, is_field_name
@@ -22,6 +23,10 @@ NS_PER_S: Final = 1_000_000_000
 
 RETENTION_MAX_S: Final = 10 * 366 * 86_400.0
 """Ten years. A larger number is a mistake of unit, and would not fit a 64-bit count of ns."""
+
+WINDOWS_MAX: Final = 256
+"""Send windows remembered: one for each retention that a profile states or a server advertises.
+The default margin is exact arithmetic, which costs more than all the rest of a deadline."""
 
 _LOOPBACK: Final = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 
@@ -106,10 +111,7 @@ class Profile:
     @property
     def send_window_s(self) -> float:
         """Seconds after the first attempt within which an attempt may start."""
-        margin_s = self.margin_s
-        if margin_s is None:
-            margin_s = default_margin_s(self.retention_s)
-        return self.retention_s - margin_s
+        return send_window_s(self.retention_s, self.margin_s)
 
     def send_deadline_ns(self, first_attempt_at_ns: int) -> int:
         """Return the last moment (exclusive) at which an attempt may start, in ns since 1970."""
@@ -149,3 +151,15 @@ class Profile:
     def fact(self, figure: str) -> Fact | None:
         """Return where a figure comes from; None if the profile does not say."""
         return next((each for each in self.facts if each.figure == figure), None)
+
+
+@lru_cache(WINDOWS_MAX)
+def send_window_s(retention_s: float, margin_s: float | None) -> float:
+    """Return the seconds of a retention within which an attempt may start.
+
+    A `margin_s` of None is the default one. Not below 0: a margin that is as long as the retention
+    leaves nothing.
+    """
+    if margin_s is None:
+        margin_s = default_margin_s(retention_s)
+    return max(0.0, retention_s - margin_s)

@@ -30,13 +30,14 @@ class Terms:
     """What every call of one transport goes by.
 
     `learning`: what an advertised lifetime may change. `keeps_responses`: the journal keeps the
-    answers.
+    answers. `listens`: somebody is told of events; if nobody is, most are not even made.
     """
 
     profile: Profile
     policy: RetryPolicy
     learning: Learning = Learning.SHORTEN
     keeps_responses: bool = False
+    listens: bool = True
 
 
 class EventFacts(TypedDict):
@@ -79,7 +80,7 @@ class Progress:
 
     `counted`: the journal counts the next attempt already. `leased`: the lease may be this call's.
     `elapsed_ns` is since the operation's first attempt, and only grows. `paid`: tokens that the
-    last retry took from the budget.
+    last retry took from the budget. `stored_retention_s`: the retention that the journal has.
     """
 
     terms: Terms
@@ -98,10 +99,12 @@ class Progress:
     draw: float = 0.0
     paid: int = 0
     support: Support | None = None
+    stored_retention_s: float = 0.0
 
     def take(self, entry: JournalEntry) -> None:
         """Take note of the entry as it stands in the journal."""
         self.entry = entry
+        self.stored_retention_s = entry.retention_s
         self.expect(self.support)
 
     def adopt(self, standing: JournalEntry) -> None:
@@ -130,7 +133,10 @@ class Progress:
 
     def expect(self, support: Support | None) -> None:
         """Take note of what the server has said about keys."""
-        entry, terms, self.support = self.entry, self.terms, support
+        self.support = support
+        if support is None:
+            return
+        entry, terms = self.entry, self.terms
         retention_s = retention_after(terms.learning, entry.retention_s, support)
         if retention_s != entry.retention_s:
             deadline_ns = deadline_after(terms.profile, retention_s, entry.first_attempt_at_ns)

@@ -7,7 +7,7 @@ own clock and draw. One machine per call: its state must not be shared.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from tenacity import DoAttempt, DoSleep, RetryCallState, Retrying, stop_after_attempt, stop_any
 from tenacity.stop import stop_base
@@ -16,6 +16,9 @@ from tenacity.wait import wait_base
 from replayfloor.client.classify import Action, Finding
 from replayfloor.client.policy import IN_FLIGHT_WAIT_S, backoff_s, retry_after_s
 from replayfloor.client.progress import Progress
+
+DO_ATTEMPT: Final = DoAttempt()
+"""The first step of every call. Its answer is mostly the last, and then no machine is made."""
 
 
 class Stop:
@@ -26,7 +29,7 @@ Step = DoAttempt | DoSleep | Finding | Stop
 
 
 class Schedule:
-    """What to do next, given what the call knows."""
+    """What to do next, given what the call knows: made once the first attempt was made."""
 
     def __init__(self, progress: Progress) -> None:
         self._machine = Retrying(
@@ -39,6 +42,7 @@ class Schedule:
         )
         self._machine.begin()
         self._state = RetryCallState(self._machine, fn=None, args=(), kwargs={})
+        self._machine.iter(self._state)  # the first attempt
 
     def next(self) -> Step:
         """Return the next step: an attempt, a wait, the finding to hand over, or the stop."""

@@ -36,8 +36,9 @@ class TransportOptions(TypedDict, total=False):
         by transports. Default: one of its own.
     keep_responses: keep answers of up to 64 KiB in the journal, so that a later call of the same
         operation gets its answer without sending anything. Default: False.
-    keep_finished_s: seconds for which the journal keeps finished operations, and at least as long
-        as their keys may be sent; None to keep them for good. Default: 35 days.
+    keep_finished_s: seconds for which the journal keeps the finished operations of the transport's
+        namespaces, and at least as long as their keys may be sent; None to keep them for good.
+        Default: 35 days.
     clock: both clocks of the machine; or the wall clock alone, ns since 1970 (UTC).
     random: a uniform random number within [0, 1).
     """
@@ -82,7 +83,8 @@ def open_shell(
     )
     each_settings = tuple(replace(shared, terms=_terms(each, options)) for each in profiles)
     kept_s = options.get("keep_finished_s", FINISHED_KEPT_S)
-    upkeep = None if kept_s is None else Upkeep(kept_s)
+    names = tuple(dict.fromkeys(each.profile.namespace for each in each_settings))
+    upkeep = None if kept_s is None else Upkeep(kept_s, namespaces=names)
     return Shell(each_settings, upkeep, owns_journal=isinstance(journal, str))
 
 
@@ -108,4 +110,5 @@ def _terms(profile: Profile | None, options: TransportOptions) -> Terms:
         policy=options.get("retry", DEFAULT_POLICY),
         learning=learning_of(profile),
         keeps_responses=options.get("keep_responses", False),
+        listens=options.get("on_event") is not None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from replayfloor.client.options import EXTENSION
 from replayfloor.client.profiles import Profile
 from replayfloor.client.refusals import refuse_redirect
 from replayfloor.client.telemetry.scopes import scope_of
-from replayfloor.client.trail import MARK, Trail, trail_of
+from replayfloor.client.trail import MARK, Trail, content_of, trail_of
 from replayfloor.client.upkeep import Upkeep
 from replayfloor.client.wire import build_attempt, origin_of, read_operation, without_ours
 from replayfloor.core.effects import Flow
@@ -57,7 +57,7 @@ class Shell:
         RedirectRefused for a redirected write that may not take its key along.
         """
         self.library.require_request(request)
-        chosen = next((each for each in self._settings if _covers(each.profile, request)), None)
+        chosen = self._chosen(request)
         trail = trail_of(request)
         if trail is not None and not trail.is_first(request):
             return self._admit_hop(request, trail, chosen)
@@ -68,6 +68,12 @@ class Shell:
                 f"is not covered by the profile(s) of the transport: {names}"
             )
         return chosen
+
+    def _chosen(self, request: httpx.Request) -> Settings | None:
+        for each in self._settings:
+            if _covers(each.profile, request):
+                return each
+        return None
 
     def _admit_hop(
         self, request: httpx.Request, trail: Trail, chosen: Settings | None
@@ -99,9 +105,10 @@ class Shell:
     def open_call(self, settings: Settings, request: httpx.Request, body: bytes) -> Call:
         """Return the call of a request; raises UsageError if its key cannot be honoured."""
         trail = trail_of(request)
-        operation = read_operation(request, body, settings.profile, trail)
+        content = content_of(request, body)
+        operation = read_operation(request, content, settings.profile, trail)
         if trail is None or trail.operation is not operation:
-            trail = Trail(request, body, operation)
+            trail = Trail(request, content, operation)
             request.extensions[MARK] = trail
         return Call(settings, request, body, operation, trail)
 
@@ -116,10 +123,12 @@ class Shell:
         profile = call.settings.profile
         return build_attempt(self.library, call.request, call.body, send, profile, trace)
 
-    def scope(self, settings: Settings, request: httpx.Request) -> AbstractContextManager[None]:
+    def scope(
+        self, settings: Settings, request: httpx.Request
+    ) -> AbstractContextManager[None] | None:
         """Return what the event sink wants to be entered around a call; it disturbs nothing."""
         if self._sink is None:
-            return nullcontext()
+            return None
         return scope_of(self._sink, settings.profile.name, request.method)
 
     def sweep_due(self) -> Callable[[], object] | None:
@@ -168,4 +177,6 @@ class Shell:
 
 
 def _covers(profile: Profile, request: httpx.Request) -> bool:
+    if not profile.hosts and not profile.paths:
+        return request.method.upper() in profile.methods
     return profile.covers(request.method, request.url.host, request.url.path)

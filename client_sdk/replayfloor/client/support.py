@@ -7,15 +7,14 @@ by the transport, from one operation to the next (`support_memory.py`). Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from replayfloor.client.profile_answers import GENERIC
-from replayfloor.client.profiles import RETENTION_MAX_S, Profile
+from replayfloor.client.profile_answers import GENERIC, problem_of
+from replayfloor.client.profiles import NS_PER_S, RETENTION_MAX_S, Profile, send_window_s
 from replayfloor.core.effects import Effect
 from replayfloor.core.message import Response, get_first
-from replayfloor.core.problem import problem_kind
 
 LIFETIME_FIELD: Final = b"idempotency-key-lifetime"
 """For how long the server keeps a key, in seconds (our own servers advertise it)."""
@@ -85,8 +84,7 @@ def read_support(response: Response) -> Support | None:
     lifetime_s = _lifetime_s(get_first(response.headers, LIFETIME_FIELD))
     if lifetime_s is not None:
         return Support(lifetime_s)
-    content_type = get_first(response.headers, b"content-type") or b""
-    if GENERIC.replayed(response.headers) or problem_kind(content_type, response.body) is not None:
+    if GENERIC.replayed(response.headers) or problem_of(response) is not None:
         return Support()
     return None
 
@@ -116,14 +114,14 @@ def deadline_after(profile: Profile, retention_s: float, first_attempt_at_ns: in
     """
     if retention_s <= 0:
         retention_s = RETENTION_MAX_S
-    if profile.margin_s is not None and profile.margin_s >= retention_s:
-        return first_attempt_at_ns
-    return replace(profile, retention_s=retention_s).send_deadline_ns(first_attempt_at_ns)
+    return first_attempt_at_ns + int(send_window_s(retention_s, profile.margin_s) * NS_PER_S)
 
 
 def _lifetime_s(value: bytes | None) -> float | None:
     """Return the seconds of an Idempotency-Key-Lifetime; None for one that says nothing usable."""
-    text = (value or b"").strip(b" \t")
+    if value is None:
+        return None
+    text = value.strip(b" \t")
     if not text.isdigit() or len(text) > _LIFETIME_DIGITS_MAX:
         return None
     seconds = float(text)

@@ -7,12 +7,12 @@ how a hop is told from a new request, and how the key can be held back from anot
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from replayfloor.client.effects import Operation
+from replayfloor.client.library import header_of
 
 if TYPE_CHECKING:
     import httpx
@@ -21,13 +21,27 @@ MARK: Final = "replayfloor.trail"
 """Its name in the extensions of the caller's request."""
 
 
+class Content(NamedTuple):
+    """What a request says, wherever it goes. The body itself, which the request holds anyway:
+    nothing is hashed that is rarely compared."""
+
+    method: str
+    media_type: bytes
+    body: bytes
+
+
+def content_of(request: httpx.Request, body: bytes) -> Content:
+    """Return what a request with this body says."""
+    return Content(request.method, header_of(request.headers.raw, b"content-type"), body)
+
+
 class Trail:
     """The operation that a request began; it has its key since the first attempt."""
 
-    def __init__(self, request: httpx.Request, body: bytes, operation: Operation) -> None:
+    def __init__(self, request: httpx.Request, content: Content, operation: Operation) -> None:
         self._first = weakref.ref(request)
-        self._address = _address(request)
-        self._digest = _digest(request, body)
+        self._url = request.url  # a value: the request may get another, this one stays what it is
+        self._content = content
         self.operation = operation
 
     def is_first(self, request: httpx.Request) -> bool:
@@ -36,18 +50,19 @@ class Trail:
 
     def knows_key(self, key: str) -> None:
         """Take note of the key that is sent."""
-        self.operation = replace(self.operation, key=key, key_yields=False)
+        if self.operation.key != key or self.operation.key_yields:
+            self.operation = replace(self.operation, key=key, key_yields=False)
 
-    def continued(self, request: httpx.Request, body: bytes) -> Operation | None:
+    def continued(self, request: httpx.Request, content: Content) -> Operation | None:
         """Return the operation, if the request is its own; None if it is not.
 
         A redirect leads it to another path. A caller may have sent the same Request object with
         another body or to another address, or have copied the extensions to a request of another
         kind. The query of the same Request object may differ: some auth flows sign there.
         """
-        if self.is_first(request) and _address(request) != self._address:
+        if self.is_first(request) and _address(request.url) != _address(self._url):
             return None
-        return self.operation if _digest(request, body) == self._digest else None
+        return self.operation if content == self._content else None
 
 
 def trail_of(request: httpx.Request) -> Trail | None:
@@ -56,11 +71,5 @@ def trail_of(request: httpx.Request) -> Trail | None:
     return found if isinstance(found, Trail) else None
 
 
-def _address(request: httpx.Request) -> tuple[str, str, int | None, bytes]:
-    url = request.url
+def _address(url: httpx.URL) -> tuple[str, str, int | None, bytes]:
     return url.scheme, url.host, url.port, url.raw_path.partition(b"?")[0]
-
-
-def _digest(request: httpx.Request, body: bytes) -> bytes:
-    media_type = request.headers.get("content-type", "").encode()
-    return hashlib.sha256(b"\n".join((request.method.encode(), media_type, body))).digest()

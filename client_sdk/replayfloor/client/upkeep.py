@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 from replayfloor.client.clock import look
@@ -80,16 +81,23 @@ class Upkeep:
     Args:
         keep_finished_s: see `prune`.
         every_s: seconds between two runs.
+        namespaces: what is removed is in one of them; None means every one. Who shares a journal
+            with others speaks for its own namespaces only: another keeps what it has for longer.
 
     Raises UsageError.
     """
 
     def __init__(
-        self, keep_finished_s: float = FINISHED_KEPT_S, every_s: float = PRUNE_EVERY_S
+        self,
+        keep_finished_s: float = FINISHED_KEPT_S,
+        every_s: float = PRUNE_EVERY_S,
+        *,
+        namespaces: Sequence[str] | None = None,
     ) -> None:
         if not 0 < every_s <= KEPT_MAX_S:
             raise UsageError(f"every_s is more than 0 and at most {KEPT_MAX_S:.0f}, not {every_s}")
         prune_effect(0, keep_finished_s)
+        self._namespaces: Sequence[str | None] = (None,) if namespaces is None else namespaces
         self._keep_finished_s = keep_finished_s
         self._every_ns = int(every_s * NS_PER_S)
         self._next_ns: int | None = None
@@ -114,16 +122,20 @@ class Upkeep:
     def sweep(self, journal: Journal, now_ns: int) -> int:
         """Remove a number of old entries, for a caller that was told that it is due.
 
-        One short transaction, so that it may be made at the end of a call. It never raises: a
-        journal that cannot be pruned now is pruned later, and the call has its answer. Returns how
-        many were removed.
+        One short transaction for each namespace, so that it may be made at the end of a call. It
+        never raises: a journal that cannot be pruned now is pruned later, and the call has its
+        answer. Returns how many were removed.
         """
+        removed, is_rest_left = 0, False
         try:
-            removed = journal.prune(prune_effect(now_ns, self._keep_finished_s))
+            for namespace in self._namespaces:
+                effect = prune_effect(now_ns, self._keep_finished_s, namespace)
+                one = journal.prune(effect)
+                removed += one
+                is_rest_left = is_rest_left or one >= PRUNED_MAX
         except Exception:
             logger.exception("the journal could not be pruned")
-            return 0
-        if removed >= PRUNED_MAX:
+        if is_rest_left:
             with self._lock:
                 again_ns = now_ns + min(self._every_ns, int(PRUNE_AGAIN_S * NS_PER_S))
                 self._next_ns = again_ns

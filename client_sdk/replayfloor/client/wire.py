@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, cast
 from replayfloor.client.boundaries import without_boundary
 from replayfloor.client.effects import Failure, Operation, Reply, Send
 from replayfloor.client.fence import AsyncTrace, DeadlinePassed, Fence, Trace
+from replayfloor.client.key_place import with_place
+from replayfloor.client.library import header_of
 from replayfloor.client.options import (
     EXTENSION,
     choose_key,
@@ -20,7 +22,7 @@ from replayfloor.client.options import (
     write_fields,
 )
 from replayfloor.client.profiles import Profile
-from replayfloor.client.trail import MARK, Trail
+from replayfloor.client.trail import MARK, Content, Trail
 from replayfloor.core.fingerprint import Fingerprint, fingerprint
 from replayfloor.core.message import Response, get_first
 from replayfloor.core.problem import MEDIA_TYPE
@@ -32,41 +34,44 @@ if TYPE_CHECKING:
 
 _TIMEOUTS: Final = ("connect", "read", "write", "pool")
 
+_PROBLEM: Final = MEDIA_TYPE.encode()
+
 _OUR_MISTAKE: Final = "LocalProtocolError"
 """What httpx, httpx2, their cores and h11 call it."""
 
 
 def read_operation(
-    request: httpx.Request, body: bytes, profile: Profile, trail: Trail | None
+    request: httpx.Request, content: Content, profile: Profile, trail: Trail | None
 ) -> Operation:
     """Return the logical request behind a request; a `trail` says what it continues.
 
     Raises UsageError, InvalidKey among them.
     """
-    if trail is not None and (continued := trail.continued(request, body)) is not None:
+    if trail is not None and (continued := trail.continued(request, content)) is not None:
         return continued
     options = read_options(request.extensions.get(EXTENSION))
     named = options.get("operation_id")
     scoped = current_operation() if named is None else None
     name = profile.header.lower().encode()
     lines = [value for field, value in request.headers.raw if field.lower() == name]
-    key = choose_key(lines, options.get("key"), profile, body)
+    key = choose_key(lines, options.get("key"), profile, content.body)
+    content_only = fingerprint_of(request, content)
     return Operation(
         method=request.method.upper(),
         origin=origin_of(request.url),
         path=path_of(request.url),
-        fingerprint=fingerprint_of(request, body),
+        fingerprint=with_place(content_only, profile),
+        fingerprint_before=content_only,
         operation_id=named or scoped,
         key=key,
         key_yields=scoped is not None and "key" not in options,
     )
 
 
-def fingerprint_of(request: httpx.Request, body: bytes) -> Fingerprint:
+def fingerprint_of(request: httpx.Request, content: Content) -> Fingerprint:
     """Return what tells a request from others under its operation id."""
     path, _, query = request.url.raw_path.partition(b"?")
-    media_type = request.headers.get("content-type", "").encode()
-    media_type, compared = without_boundary(media_type, body)
+    media_type, compared = without_boundary(content.media_type, content.body)
     return fingerprint(
         method=request.method, path=path, query=query, content_type=media_type, body=compared
     )
@@ -74,9 +79,9 @@ def fingerprint_of(request: httpx.Request, body: bytes) -> Fingerprint:
 
 def origin_of(url: httpx.URL) -> str:
     """Return scheme, host and port, the port only if it is not the scheme's own."""
-    port = f":{url.port}" if url.port is not None else ""
-    host = f"[{url.host}]" if ":" in url.host else url.host
-    return f"{url.scheme}://{host}{port}"
+    host, number = url.host, url.port
+    port = f":{number}" if number is not None else ""
+    return f"{url.scheme}://[{host}]{port}" if ":" in host else f"{url.scheme}://{host}{port}"
 
 
 def path_of(url: httpx.URL) -> str:
@@ -99,10 +104,6 @@ def build_attempt(
     """
     body = write_body(body, send.key, profile)
     written = write_fields(send.key, send.first_attempt_at_ns, profile)
-    ours = {b"content-length", b"transfer-encoding", *(name.lower() for name, _ in written)}
-    headers = [pair for pair in request.headers.raw if pair[0].lower() not in ours]
-    headers.append((b"Content-Length", str(len(body)).encode()))
-    headers.extend(written)
     extensions = without_ours(request)
     given = cast("dict[str, float | None]", extensions.get("timeout") or {})
     extensions["timeout"] = {
@@ -110,19 +111,28 @@ def build_attempt(
         for name in _TIMEOUTS
     }
     extensions["trace"] = trace
-    return library.request(
+    attempt = library.request(
         request.method,
         request.url,
-        headers=headers,
+        headers=request.headers,  # copied, and that is cheaper than to make them anew
         stream=library.bytes_stream(body),
         extensions=extensions,
     )
+    headers = attempt.headers
+    for name, value in written:
+        headers[name] = value
+    headers["Content-Length"] = str(len(body))
+    if header_of(request.headers.raw, b"transfer-encoding"):
+        del headers["Transfer-Encoding"]
+    return attempt
 
 
 def without_ours(request: httpx.Request) -> dict[str, object]:
     """Return the request's extensions but for those that are meant for us."""
-    extensions = cast("dict[str, object]", request.extensions)
-    return {name: each for name, each in extensions.items() if name not in (EXTENSION, MARK)}
+    extensions = dict(cast("dict[str, object]", request.extensions))
+    extensions.pop(EXTENSION, None)
+    extensions.pop(MARK, None)
+    return extensions
 
 
 def as_library_error(library: Library, error: Exception) -> Exception:
@@ -165,10 +175,10 @@ def _evidence(error: Exception) -> str:
 
 def to_reply(library: Library, response: httpx.Response, raw: bytes, profile: Profile) -> Reply:
     """Return what the flow has to know of an answer: of bodies, a problem's, and error codes."""
-    headers = tuple((name.lower(), value) for name, value in response.headers.raw)
+    headers = tuple([(name.lower(), value) for name, value in response.headers.raw])
     media_type = (get_first(headers, b"content-type") or b"").partition(b";")[0].strip().lower()
-    codes = profile.answers.reads_bodies and response.status_code >= 400 and b"json" in media_type
-    wanted = codes or media_type == MEDIA_TYPE.encode()
+    codes = response.status_code >= 400 and b"json" in media_type and profile.answers.reads_bodies
+    wanted = codes or media_type == _PROBLEM
     body = decoded(library, response, raw) if wanted else b""
     return Reply(Response(response.status_code, headers, body))
 

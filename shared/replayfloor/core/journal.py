@@ -17,6 +17,7 @@ from enum import StrEnum
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.outcome import Outcome, join
+from replayfloor.core.values import value
 
 EVIDENCE_LENGTH_MAX = 500
 """Characters of evidence kept: enough for an exception's text, too few for a response body."""
@@ -119,7 +120,7 @@ class JournalEntry:
         return join(self.worst, Outcome.UNKNOWN) if lost else self.worst
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Begun:
     """The entry that stands. `resumed`: it stood there before."""
 
@@ -127,7 +128,7 @@ class Begun:
     resumed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginOperation(Effect[Begun]):
     """Write ahead: insert the entry, or return the one that stands. Method: `begin`.
 
@@ -150,7 +151,7 @@ class BeginOperation(Effect[Begun]):
     lease_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StartAttempt(Effect[JournalEntry]):
     """Take the lease and count one more attempt, durably, before it is sent. Method:
     `start_attempt`.
@@ -175,7 +176,7 @@ class StartAttempt(Effect[JournalEntry]):
     lease_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndAttempt(Effect[JournalEntry]):
     """Record the outcome of one attempt; return the entry after it. Method: `end_attempt`.
 
@@ -209,7 +210,7 @@ class EndAttempt(Effect[JournalEntry]):
     send_deadline_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RenewLease(Effect[JournalEntry]):
     """Keep the lease over a wait that is longer than it; return the entry after it. Method:
     `renew_lease`.
@@ -226,7 +227,7 @@ class RenewLease(Effect[JournalEntry]):
     lease_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReleaseLease(Effect[JournalEntry]):
     """Give the lease back; return the entry after it. Method: `release_lease`.
 
@@ -239,7 +240,7 @@ class ReleaseLease(Effect[JournalEntry]):
     lease_owner: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CloseOperation(Effect[JournalEntry]):
     """Record, durably, that the send deadline has passed; return the entry after it. Method:
     `close_operation`.
@@ -257,7 +258,7 @@ class CloseOperation(Effect[JournalEntry]):
     elapsed_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SettleOperation(Effect[JournalEntry]):
     """Record, durably, what somebody found out about an operation; return the entry after it.
     Method: `settle`.
@@ -276,7 +277,7 @@ class SettleOperation(Effect[JournalEntry]):
     note: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadOperation(Effect["JournalEntry | None"]):
     """Return the entry of an operation id, or None if there is none. Method: `read`.
 
@@ -287,7 +288,7 @@ class ReadOperation(Effect["JournalEntry | None"]):
     operation_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadPending(Effect[tuple[JournalEntry, ...]]):
     """Return what is open or unknown_final, the oldest first attempt first. Method: `pending`.
 
@@ -300,7 +301,7 @@ class ReadPending(Effect[tuple[JournalEntry, ...]]):
     limit: int = PENDING_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadHistory(Effect[tuple[JournalEntry, ...]]):
     """Return entries of every state, in the order of namespace and operation id. Method:
     `history`.
@@ -333,7 +334,7 @@ class PendingCount:
     oldest_first_attempt_at_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CountPending(Effect[tuple[PendingCount, ...]]):
     """Count what is open or unknown_final, however much it is. Method: `count_pending`.
 
@@ -343,7 +344,7 @@ class CountPending(Effect[tuple[PendingCount, ...]]):
     """
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PruneOperations(Effect[int]):
     """Remove finished operations of long ago; return how many were removed. Method: `prune`.
 

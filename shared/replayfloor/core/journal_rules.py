@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final
 
 from replayfloor.core.errors import UsageError
@@ -38,6 +39,8 @@ _NAMES: Final = (
     "namespace", "operation_id", "key", "provider", "method", "origin", "path", "boot_id",
 )  # fmt: skip
 """The texts of an entry that say what it is: they are stored as they are, or not at all."""
+
+_names_of: Final = attrgetter(*_NAMES)
 
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 """Postgres keeps no NUL in a text, and UTF-8 has no form for half of a surrogate pair."""
@@ -80,11 +83,13 @@ def without_lease(entry: JournalEntry) -> JournalEntry:
 def as_inserted(effect: BeginOperation, now_ns: int | None = None) -> JournalEntry:
     """Return the entry that BeginOperation inserts; raises UsageError if no journal keeps it."""
     entry = effect.entry
-    for name in _NAMES:
-        if not is_storable(text := getattr(entry, name)):
-            raise UsageError(
-                f"no journal can keep the {name} {text!r}: it holds NUL or half of a surrogate pair"
-            )
+    # All at once, because one that cannot be kept is rare.
+    if not is_storable("".join(_names_of(entry))):
+        name = next(each for each in _NAMES if not is_storable(getattr(entry, each)))
+        raise UsageError(
+            f"no journal can keep the {name} {getattr(entry, name)!r}: it holds NUL or half of a "
+            "surrogate pair"
+        )
     if entry.last_evidence is not None:
         evidence = as_kept(entry.last_evidence, EVIDENCE_LENGTH_MAX)
         entry = replace(entry, last_evidence=evidence)
@@ -93,6 +98,8 @@ def as_inserted(effect: BeginOperation, now_ns: int | None = None) -> JournalEnt
     if effect.lease_s <= 0:
         return entry
     began_ns = entry.last_seen_at_ns if now_ns is None else now_ns
+    if entry.lease_until_ns == began_ns + int(effect.lease_s * NS_PER_S):
+        return entry
     return with_lease(entry, entry.lease_owner, effect.lease_s, began_ns)
 
 
@@ -119,27 +126,29 @@ def with_attempt_started(
 
 def with_attempt_ended(entry: JournalEntry, effect: EndAttempt) -> JournalEntry:
     """Return the entry after EndAttempt."""
-    ended = replace(
+    worst = join(entry.worst, effect.outcome)
+    lost = entry.attempts > entry.attempts_ended + 1
+    known = join(worst, Outcome.UNKNOWN) if lost else worst
+    settles = effect.done and (known is Outcome.DEFINITIVE or executed_nothing(known))
+    releases = effect.done and entry.lease_owner == effect.lease_owner
+    learns = effect.retention_s is not None
+    keeps = settles and effect.response is not None
+    # One replacement, because an entry has many fields.
+    return replace(
         entry,
         attempts_ended=entry.attempts_ended + 1,
         last_seen_at_ns=max(entry.last_seen_at_ns, effect.at_ns),
         elapsed_ns=max(entry.elapsed_ns, effect.elapsed_ns),
-        worst=join(entry.worst, effect.outcome),
+        worst=worst,
         last_evidence=as_kept(effect.evidence, EVIDENCE_LENGTH_MAX),
+        state=OperationState.DONE if settles else entry.state,
+        final_status=effect.final_status if settles else entry.final_status,
+        response=effect.response if keeps else entry.response,
+        retention_s=entry.retention_s if effect.retention_s is None else effect.retention_s,
+        send_deadline_ns=effect.send_deadline_ns if learns else entry.send_deadline_ns,
+        lease_owner=b"" if releases else entry.lease_owner,
+        lease_until_ns=0 if releases else entry.lease_until_ns,
     )
-    if effect.done and (ended.known is Outcome.DEFINITIVE or executed_nothing(ended.known)):
-        ended = replace(
-            ended,
-            state=OperationState.DONE,
-            final_status=effect.final_status,
-            response=entry.response if effect.response is None else effect.response,
-        )
-    if effect.retention_s is not None:
-        ended = replace(
-            ended, retention_s=effect.retention_s, send_deadline_ns=effect.send_deadline_ns
-        )
-    releases = effect.done and entry.lease_owner == effect.lease_owner
-    return without_lease(ended) if releases else ended
 
 
 def with_lease_renewed(

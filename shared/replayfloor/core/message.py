@@ -6,12 +6,12 @@ because a replay has to be the first answer byte for byte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from replayfloor.core.values import value
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Response:
     """A complete answer. `body` is the content after any coding the application applied."""
 

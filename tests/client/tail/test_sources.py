@@ -20,7 +20,7 @@ from replayfloor.client.journal.postgres_schema import create_schema
 from replayfloor.client.tail import sources
 from replayfloor.client.tail.sources import Source, expand, read
 from replayfloor.client.telemetry import JSONLines
-from replayfloor.core.errors import StoreUnavailable, UsageError
+from replayfloor.core.errors import ConfigurationError, StoreUnavailable, UsageError
 from replayfloor.core.journal import HISTORY_MAX, JournalEntry, OperationState, ReadHistory
 
 
@@ -63,6 +63,13 @@ def test_a_journal_in_postgres_is_read_too(postgres_url: str) -> None:
     (group,) = gathered(postgres_url).groups
 
     assert (group.operations, group.attempts) == (1, 2)
+
+
+def test_a_look_at_a_database_without_a_journal_makes_none(postgres_url: str) -> None:
+    with pytest.raises(ConfigurationError, match="no journal in this database"):
+        gathered(postgres_url)
+
+    assert create_schema(postgres_url)  # so there was none
 
 
 HOLDER = """

@@ -73,7 +73,10 @@ class _Watch:
         async def handle(request: httpx.Request) -> httpx.Response:
             response = await send(request)
             self.opened += 1
-            close = response.aclose
+            # Of the stream, which has the connection: the answer may get another one.
+            stream = response.stream
+            assert not isinstance(stream, httpx.SyncByteStream)
+            close = stream.aclose
             pending = [True]
 
             async def aclose() -> None:
@@ -82,7 +85,7 @@ class _Watch:
                     self.closed += 1
                 await close()
 
-            response.aclose = aclose  # type: ignore[method-assign]
+            stream.aclose = aclose  # type: ignore[method-assign]
             return response
 
         inner.handle_async_request = handle  # type: ignore[method-assign]

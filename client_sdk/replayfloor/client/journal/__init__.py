@@ -74,6 +74,14 @@ class Journal(Protocol):
         """Perform SettleOperation."""
         ...
 
+    def settle_unless_leased(self, effect: SettleOperation) -> JournalEntry:
+        """Perform SettleOperation, unless a call holds a lease that has not ended.
+
+        Then the entry is returned as it is: neither done nor settled. Looking and settling are one
+        step, and the lease is judged by the clock that it was given by.
+        """
+        ...
+
     def read(self, effect: ReadOperation) -> JournalEntry | None:
         """Perform ReadOperation."""
         ...
@@ -99,16 +107,19 @@ class Journal(Protocol):
         ...
 
 
-def open_journal(url: str) -> MemoryJournal | PostgresJournal | SQLiteJournal:
+def open_journal(
+    url: str, *, creates: bool = True
+) -> MemoryJournal | PostgresJournal | SQLiteJournal:
     """Return the journal of a URL; nothing is opened before its first use.
 
     `memory:`, `sqlite:///path` (four slashes: from the root), or `postgresql://…` (`postgres://…`
-    too), which needs the extra `journal-postgres`. Raises ConfigurationError for any other.
+    too), which needs the extra `journal-postgres`. With `creates` False a schema in Postgres is not
+    made where there is none: for a mere look. Raises ConfigurationError for any other.
     """
     if url == _MEMORY:
         return MemoryJournal()
     if url.startswith(_POSTGRES):
-        return PostgresJournal(url)
+        return PostgresJournal(url, creates=creates)
     path = unquote(url.removeprefix(_SQLITE))
     if not url.startswith(_SQLITE) or not path or path.startswith(":"):
         # Not the whole of it: a mistyped URL of a database holds a password all the same.

@@ -20,6 +20,7 @@ from replayfloor.core.journal import (
     CountPending,
     EndAttempt,
     JournalEntry,
+    OperationState,
     PendingCount,
     PruneOperations,
     ReadHistory,
@@ -33,6 +34,7 @@ from replayfloor.core.journal import (
 from replayfloor.core.journal_rules import (
     as_inserted,
     is_in_history,
+    leased_to_another,
     may_be_pruned,
     pending_counts,
     place_after,
@@ -105,6 +107,15 @@ class MemoryJournal:
         """Perform SettleOperation."""
         with self._lock:
             return self._put(with_operation_settled(self._find(effect), effect))
+
+    def settle_unless_leased(self, effect: SettleOperation) -> JournalEntry:
+        """Perform SettleOperation, unless a call holds a lease: then nothing is changed."""
+        with self._lock:
+            entry = self._find(effect)
+            now_ns = self.clock_ns(effect.at_ns)
+            if entry.state is not OperationState.DONE and leased_to_another(entry, b"", now_ns):
+                return entry
+            return self._put(with_operation_settled(entry, effect))
 
     def read(self, effect: ReadOperation) -> JournalEntry | None:
         """Perform ReadOperation."""

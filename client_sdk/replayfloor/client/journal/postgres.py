@@ -8,15 +8,27 @@ journal is made, so that one in SQLite works without it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+from replayfloor.client.journal.arguments import (
+    Arguments,
+    of_begin,
+    of_close,
+    of_end,
+    of_history,
+    of_pending,
+    of_prune,
+    of_read,
+    of_release,
+    of_renew,
+    of_settle,
+    of_start,
+)
 from replayfloor.client.journal.postgres_driver import driver_needed
 from replayfloor.client.journal.rows import (
     Row,
-    Value,
     decoded,
     decoded_count,
-    encoded,
     may_match,
 )
 from replayfloor.client.journal.statements import postgres_statement
@@ -24,9 +36,7 @@ from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.journal import (
     COUNT_PENDING,
     EVERY_PENDING,
-    EVIDENCE_LENGTH_MAX,
     FIRST_HISTORY,
-    NOTE_LENGTH_MAX,
     BeginOperation,
     Begun,
     CloseOperation,
@@ -43,7 +53,7 @@ from replayfloor.core.journal import (
     SettleOperation,
     StartAttempt,
 )
-from replayfloor.core.journal_rules import NS_PER_S, as_inserted, as_kept, place_after
+from replayfloor.core.journal_rules import as_inserted
 
 if TYPE_CHECKING:
     from replayfloor.client.journal.postgres_pool import PostgresPool
@@ -69,16 +79,6 @@ _HISTORY: Final = postgres_statement("read_history")
 _COUNT: Final = postgres_statement("count_pending")
 _PRUNE: Final = postgres_statement("prune_operations")
 
-_OfOneOperation: TypeAlias = (
-    StartAttempt
-    | EndAttempt
-    | CloseOperation
-    | RenewLease
-    | ReleaseLease
-    | SettleOperation
-    | ReadOperation
-)
-
 
 class PostgresJournal:
     """Entries in the schema `replayfloor_client` of a database; connected to at the first use.
@@ -92,6 +92,8 @@ class PostgresJournal:
         pool_connections: connections per process, at least 1.
         operation_s: seconds until an operation raises StoreUnavailable, whatever the server does
             (connecting takes at least 2 s to be given up).
+        creates: make the schema where there is none. For a mere look it is False: then the first
+            use raises ConfigurationError where there is none, and nothing was made.
 
     Raises ConfigurationError for a URL that is none and where the driver is not installed (the
     extra `journal-postgres`); at the first use for a role that may not make the schema, and for a
@@ -104,90 +106,57 @@ class PostgresJournal:
         *,
         pool_connections: int = POOL_CONNECTIONS,
         operation_s: float = OPERATION_S,
+        creates: bool = True,
     ) -> None:
         with driver_needed():
             from replayfloor.client.journal.postgres_pool import PostgresPool
-        self._pool: PostgresPool = PostgresPool(url, pool_connections, operation_s)
+        self._pool: PostgresPool = PostgresPool(url, pool_connections, operation_s, creates=creates)
 
     def begin(self, effect: BeginOperation) -> Begun:
         """Perform BeginOperation."""
-        arguments = encoded(as_inserted(effect))
-        arguments["lease_ns"] = _lease_ns(effect)
-        (row,) = self._pool.run(_BEGIN, arguments)
+        (row,) = self._pool.run(_BEGIN, of_begin(effect, as_inserted(effect)))
         return Begun(decoded(row), resumed=bool(row["resumed"]))
 
     def start_attempt(self, effect: StartAttempt) -> JournalEntry:
         """Perform StartAttempt."""
-        details: dict[str, Value] = {
-            "at_ns": effect.at_ns,
-            "elapsed_ns": effect.elapsed_ns,
-            "lease_owner": effect.lease_owner,
-            "lease_ns": _lease_ns(effect),
-        }
-        return self._one(_START, _place(effect) | details)
+        return self._one(_START, of_start(effect))
 
     def end_attempt(self, effect: EndAttempt) -> JournalEntry:
         """Perform EndAttempt."""
-        details: dict[str, Value] = {
-            "at_ns": effect.at_ns,
-            "outcome": int(effect.outcome),
-            "evidence": as_kept(effect.evidence, EVIDENCE_LENGTH_MAX),
-            "done": effect.done,
-            "final_status": effect.final_status,
-            "elapsed_ns": effect.elapsed_ns,
-            "lease_owner": effect.lease_owner,
-            "response": effect.response,
-            "retention_s": effect.retention_s,
-            "send_deadline_ns": effect.send_deadline_ns,
-        }
-        return self._one(_END, _place(effect) | details)
+        return self._one(_END, of_end(effect))
 
     def close_operation(self, effect: CloseOperation) -> JournalEntry:
         """Perform CloseOperation."""
-        details: dict[str, Value] = {"at_ns": effect.at_ns, "elapsed_ns": effect.elapsed_ns}
-        return self._one(_CLOSE, _place(effect) | details)
+        return self._one(_CLOSE, of_close(effect))
 
     def renew_lease(self, effect: RenewLease) -> JournalEntry:
         """Perform RenewLease."""
-        details: dict[str, Value] = {
-            "lease_owner": effect.lease_owner,
-            "lease_ns": _lease_ns(effect),
-        }
-        return self._one(_RENEW, _place(effect) | details)
+        return self._one(_RENEW, of_renew(effect))
 
     def release_lease(self, effect: ReleaseLease) -> JournalEntry:
         """Perform ReleaseLease."""
-        return self._one(_RELEASE, _place(effect) | {"lease_owner": effect.lease_owner})
+        return self._one(_RELEASE, of_release(effect))
 
     def settle(self, effect: SettleOperation) -> JournalEntry:
         """Perform SettleOperation."""
-        details: dict[str, Value] = {
-            "at_ns": effect.at_ns,
-            "settlement": effect.settlement.value,
-            "note": as_kept(effect.note, NOTE_LENGTH_MAX),
-        }
-        return self._one(_SETTLE, _place(effect) | details)
+        return self._one(_SETTLE, of_settle(effect, force=True))
+
+    def settle_unless_leased(self, effect: SettleOperation) -> JournalEntry:
+        """Perform SettleOperation, unless a call holds a lease: then nothing is changed."""
+        return self._one(_SETTLE, of_settle(effect, force=False))
 
     def read(self, effect: ReadOperation) -> JournalEntry | None:
         """Perform ReadOperation."""
-        rows = self._rows(_READ, _place(effect))
+        rows = self._rows(_READ, of_read(effect))
         return decoded(rows[0]) if rows else None
 
     def pending(self, effect: ReadPending = EVERY_PENDING) -> tuple[JournalEntry, ...]:
         """Perform ReadPending."""
-        arguments: dict[str, Value] = {"namespace": effect.namespace, "limit": effect.limit}
-        return tuple(map(decoded, self._rows(_PENDING, arguments)))
+        return tuple(map(decoded, self._rows(_PENDING, of_pending(effect))))
 
     def history(self, effect: ReadHistory = FIRST_HISTORY) -> tuple[JournalEntry, ...]:
         """Perform ReadHistory."""
-        after = place_after(effect) or (None, None)
-        arguments: dict[str, Value] = {
-            "namespace": effect.namespace,
-            "after_namespace": after[0],
-            "after_operation_id": after[1],
-            "limit": effect.limit,
-        }
-        return tuple(map(decoded, self._rows(_HISTORY, arguments)))
+        return tuple(map(decoded, self._rows(_HISTORY, of_history(effect))))
 
     def count_pending(self, effect: CountPending = COUNT_PENDING) -> tuple[PendingCount, ...]:
         """Perform CountPending."""
@@ -195,30 +164,17 @@ class PostgresJournal:
 
     def prune(self, effect: PruneOperations) -> int:
         """Perform PruneOperations."""
-        arguments: dict[str, Value] = {
-            "namespace": effect.namespace,
-            "finished_before_ns": effect.finished_before_ns,
-            "limit": effect.limit,
-        }
-        return len(self._rows(_PRUNE, arguments))
+        return len(self._rows(_PRUNE, of_prune(effect)))
 
     def close(self) -> None:
         """Close the connections; none is made again."""
         self._pool.close()
 
-    def _one(self, statement: bytes, arguments: dict[str, Value]) -> JournalEntry:
+    def _one(self, statement: bytes, arguments: Arguments) -> JournalEntry:
         rows = self._rows(statement, arguments)
         if not rows:
             raise StoreUnavailable("the journal has no entry of this operation")
         return decoded(rows[0])
 
-    def _rows(self, statement: bytes, arguments: dict[str, Value]) -> list[Row]:
+    def _rows(self, statement: bytes, arguments: Arguments) -> list[Row]:
         return self._pool.run(statement, arguments) if may_match(arguments) else []
-
-
-def _place(effect: _OfOneOperation) -> dict[str, Value]:
-    return {"namespace": effect.namespace, "operation_id": effect.operation_id}
-
-
-def _lease_ns(effect: BeginOperation | StartAttempt | RenewLease) -> int:
-    return int(effect.lease_s * NS_PER_S)

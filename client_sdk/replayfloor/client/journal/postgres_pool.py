@@ -26,7 +26,7 @@ from replayfloor.client.journal.postgres_link import (
     seconds_left,
     unavailable,
 )
-from replayfloor.client.journal.postgres_tables import ensure_schema
+from replayfloor.client.journal.postgres_tables import ensure_schema, require_schema
 from replayfloor.client.journal.rows import Row, Value
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 
@@ -46,13 +46,16 @@ _journals: weakref.WeakSet[PostgresPool] = weakref.WeakSet()
 class PostgresPool:
     """Runs statements, each in a transaction of its own; `close` is for good."""
 
-    def __init__(self, url: str, connections: int, operation_s: float) -> None:
+    def __init__(
+        self, url: str, connections: int, operation_s: float, *, creates: bool = True
+    ) -> None:
         """Check the options; connect nothing. Raises ConfigurationError."""
         if connections < 1 or not 0 < operation_s < inf:
             raise ConfigurationError("pool_connections and operation_s must be positive")
         self._conninfo = conninfo_of(url)
         self._connections = connections
         self._operation_s = operation_s
+        self._prepare = ensure_schema if creates else require_schema
         self._closed = False
         self._opening = threading.Lock()
         self._pool: _Pool | None = None
@@ -62,7 +65,8 @@ class PostgresPool:
         """Run one statement; return its rows.
 
         Raises StoreUnavailable, in time; unless it says otherwise it is not known whether the
-        statement was performed. Raises ConfigurationError at the first use, see `ensure_schema`.
+        statement was performed. Raises ConfigurationError at the first use, see `ensure_schema`
+        and, for a journal that is only looked at, `require_schema`.
         """
         deadline = monotonic() + self._operation_s
         pool = self._opened(deadline)
@@ -108,7 +112,7 @@ class PostgresPool:
     def _open(self, deadline: float) -> _Pool:
         # Not a connection of the pool: that would not say why it cannot be had.
         with connected(self._conninfo, deadline) as connection:
-            ensure_schema(connection)
+            self._prepare(connection)
         return ConnectionPool(
             self._conninfo,
             connection_class=BoundedConnection,

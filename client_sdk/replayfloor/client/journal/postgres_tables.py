@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Final
 
@@ -51,10 +53,27 @@ def ensure_schema(connection: BoundedConnection) -> bool:
     Safe to call in several processes at once. Raises ConfigurationError if the role may not, or if
     what is there is not a journal of this release, StoreUnavailable if there is no answer.
     """
+    with _told():
+        return False if _found(connection) is _Found.OURS else _make(connection)
+
+
+def require_schema(connection: BoundedConnection) -> bool:
+    """Refuse a database without a journal; nothing is made. Returns False, as nothing was.
+
+    Raises ConfigurationError also for what is not a journal of this release, StoreUnavailable if
+    there is no answer.
+    """
+    with _told():
+        if _found(connection) is not _Found.OURS:
+            raise ConfigurationError("there is no journal in this database. Nothing was made")
+    return False
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Turn the driver's errors into ours."""
     try:
-        if _found(connection) is _Found.OURS:
-            return False
-        return _make(connection)
+        yield
     except psycopg.errors.InsufficientPrivilege as error:
         raise ConfigurationError(
             "the role may not make the schema replayfloor_client, in which the journal is: "

@@ -8,14 +8,26 @@ that every process of the machine shares, which is the one of the effects' momen
 from __future__ import annotations
 
 import os
-from typing import Final, TypeAlias
+from typing import Final
 
+from replayfloor.client.journal.arguments import (
+    Arguments,
+    of_begin,
+    of_close,
+    of_end,
+    of_history,
+    of_pending,
+    of_prune,
+    of_read,
+    of_release,
+    of_renew,
+    of_settle,
+    of_start,
+)
 from replayfloor.client.journal.rows import (
     Row,
-    Value,
     decoded,
     decoded_count,
-    encoded,
     may_match,
 )
 from replayfloor.client.journal.sqlite_file import SQLiteFile
@@ -24,9 +36,7 @@ from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.journal import (
     COUNT_PENDING,
     EVERY_PENDING,
-    EVIDENCE_LENGTH_MAX,
     FIRST_HISTORY,
-    NOTE_LENGTH_MAX,
     BeginOperation,
     Begun,
     CloseOperation,
@@ -43,12 +53,7 @@ from replayfloor.core.journal import (
     SettleOperation,
     StartAttempt,
 )
-from replayfloor.core.journal_rules import (
-    NS_PER_S,
-    as_inserted,
-    as_kept,
-    place_after,
-)
+from replayfloor.core.journal_rules import as_inserted
 
 _INSERT: Final = sqlite_statement("insert_operation")
 _FIND: Final = sqlite_statement("find_operation")
@@ -64,23 +69,17 @@ _HISTORY: Final = sqlite_statement("read_history")
 _COUNT: Final = sqlite_statement("count_pending")
 _PRUNE: Final = sqlite_statement("prune_operations")
 
-_OfOneOperation: TypeAlias = (
-    StartAttempt
-    | EndAttempt
-    | CloseOperation
-    | RenewLease
-    | ReleaseLease
-    | SettleOperation
-    | ReadOperation
-)
-
 
 class SQLiteJournal:
     """Entries in the file `path`, which is made if it is not there; opened at the first use.
 
-    Every write is durable when the call returns (synchronous=FULL). Raises StoreUnavailable if
-    the file cannot be read or written, ConfigurationError if it belongs to another program or has
-    the schema of another release.
+    Every write survives the process when the call returns, and the machine's power
+    (synchronous=FULL) but for one: the end of an attempt that finishes its operation, with which
+    no deadline changes, is on the disk with the next write that waits for it (synchronous=NORMAL).
+    If the power fails before that, the operation is open as it was before it was sent.
+
+    Raises StoreUnavailable if the file cannot be read or written, ConfigurationError if it belongs
+    to another program or has the schema of another release.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -91,83 +90,52 @@ class SQLiteJournal:
         # Two statements, and yet one decision: the unique indexes make it in the first. Between
         # the two, the entry that refused can only be pruned; then the second finds nothing, which
         # is told as StoreUnavailable, and nothing was sent.
-        arguments = encoded(as_inserted(effect))
-        if inserted := self._rows(_INSERT, arguments):
-            return Begun(decoded(inserted[0]), resumed=False)
+        entry = as_inserted(effect)
+        arguments = of_begin(effect, entry)
+        if self._rows(_INSERT, arguments):
+            return Begun(entry, resumed=False)
         return Begun(self._one(_FIND, arguments), resumed=True)
 
     def start_attempt(self, effect: StartAttempt) -> JournalEntry:
         """Perform StartAttempt."""
-        details: dict[str, Value] = {
-            "at_ns": effect.at_ns,
-            "elapsed_ns": effect.elapsed_ns,
-            "lease_owner": effect.lease_owner,
-            "lease_until_ns": _lease_until_ns(effect) if effect.lease_owner else 0,
-        }
-        return self._one(_START, _place(effect) | details)
+        return self._one(_START, of_start(effect))
 
     def end_attempt(self, effect: EndAttempt) -> JournalEntry:
         """Perform EndAttempt."""
-        details: dict[str, Value] = {
-            "at_ns": effect.at_ns,
-            "outcome": int(effect.outcome),
-            "evidence": as_kept(effect.evidence, EVIDENCE_LENGTH_MAX),
-            "done": int(effect.done),
-            "final_status": effect.final_status,
-            "elapsed_ns": effect.elapsed_ns,
-            "lease_owner": effect.lease_owner,
-            "response": effect.response,
-            "retention_s": effect.retention_s,
-            "send_deadline_ns": effect.send_deadline_ns,
-        }
-        return self._one(_END, _place(effect) | details)
+        return self._one(_END, of_end(effect), durable=_must_last(effect))
 
     def close_operation(self, effect: CloseOperation) -> JournalEntry:
         """Perform CloseOperation."""
-        details: dict[str, Value] = {"at_ns": effect.at_ns, "elapsed_ns": effect.elapsed_ns}
-        return self._one(_CLOSE, _place(effect) | details)
+        return self._one(_CLOSE, of_close(effect))
 
     def renew_lease(self, effect: RenewLease) -> JournalEntry:
         """Perform RenewLease."""
-        details: dict[str, Value] = {
-            "lease_owner": effect.lease_owner,
-            "lease_until_ns": _lease_until_ns(effect),
-        }
-        return self._one(_RENEW, _place(effect) | details)
+        return self._one(_RENEW, of_renew(effect))
 
     def release_lease(self, effect: ReleaseLease) -> JournalEntry:
         """Perform ReleaseLease."""
-        return self._one(_RELEASE, _place(effect) | {"lease_owner": effect.lease_owner})
+        return self._one(_RELEASE, of_release(effect))
 
     def settle(self, effect: SettleOperation) -> JournalEntry:
         """Perform SettleOperation."""
-        details: dict[str, Value] = {
-            "at_ns": effect.at_ns,
-            "settlement": effect.settlement.value,
-            "note": as_kept(effect.note, NOTE_LENGTH_MAX),
-        }
-        return self._one(_SETTLE, _place(effect) | details)
+        return self._one(_SETTLE, of_settle(effect, force=True))
+
+    def settle_unless_leased(self, effect: SettleOperation) -> JournalEntry:
+        """Perform SettleOperation, unless a call holds a lease: then nothing is changed."""
+        return self._one(_SETTLE, of_settle(effect, force=False))
 
     def read(self, effect: ReadOperation) -> JournalEntry | None:
         """Perform ReadOperation."""
-        rows = self._rows(_READ, _place(effect))
+        rows = self._rows(_READ, of_read(effect))
         return decoded(rows[0]) if rows else None
 
     def pending(self, effect: ReadPending = EVERY_PENDING) -> tuple[JournalEntry, ...]:
         """Perform ReadPending."""
-        arguments: dict[str, Value] = {"namespace": effect.namespace, "limit": effect.limit}
-        return tuple(map(decoded, self._rows(_PENDING, arguments)))
+        return tuple(map(decoded, self._rows(_PENDING, of_pending(effect))))
 
     def history(self, effect: ReadHistory = FIRST_HISTORY) -> tuple[JournalEntry, ...]:
         """Perform ReadHistory."""
-        after = place_after(effect) or (None, None)
-        arguments: dict[str, Value] = {
-            "namespace": effect.namespace,
-            "after_namespace": after[0],
-            "after_operation_id": after[1],
-            "limit": effect.limit,
-        }
-        return tuple(map(decoded, self._rows(_HISTORY, arguments)))
+        return tuple(map(decoded, self._rows(_HISTORY, of_history(effect))))
 
     def count_pending(self, effect: CountPending = COUNT_PENDING) -> tuple[PendingCount, ...]:
         """Perform CountPending."""
@@ -175,30 +143,31 @@ class SQLiteJournal:
 
     def prune(self, effect: PruneOperations) -> int:
         """Perform PruneOperations."""
-        arguments: dict[str, Value] = {
-            "namespace": effect.namespace,
-            "finished_before_ns": effect.finished_before_ns,
-            "limit": effect.limit,
-        }
-        return len(self._rows(_PRUNE, arguments))
+        return len(self._rows(_PRUNE, of_prune(effect)))
 
     def close(self) -> None:
         """Close the file; it is not opened again."""
         self._file.close()
 
-    def _one(self, statement: str, arguments: dict[str, Value]) -> JournalEntry:
-        rows = self._rows(statement, arguments)
+    def _one(self, statement: str, arguments: Arguments, *, durable: bool = True) -> JournalEntry:
+        rows = self._rows(statement, arguments, durable=durable)
         if not rows:
             raise StoreUnavailable("the journal has no entry of this operation")
         return decoded(rows[0])
 
-    def _rows(self, statement: str, arguments: dict[str, Value]) -> list[Row]:
-        return self._file.run(statement, arguments) if may_match(arguments) else []
+    def _rows(self, statement: str, arguments: Arguments, *, durable: bool = True) -> list[Row]:
+        if not may_match(arguments):
+            return []
+        return self._file.run(statement, arguments, durable=durable)
 
 
-def _place(effect: _OfOneOperation) -> dict[str, Value]:
-    return {"namespace": effect.namespace, "operation_id": effect.operation_id}
+def _must_last(effect: EndAttempt) -> bool:
+    """Return whether the end of an attempt has to be on the disk before its answer is returned.
 
-
-def _lease_until_ns(effect: StartAttempt | RenewLease) -> int:
-    return effect.at_ns + int(effect.lease_s * NS_PER_S)
+    What ends an operation need not: the entry from before the send is there, with its attempt
+    counted and not ended, and whoever reads it after a loss of power takes the attempt for one that
+    may have been executed and sends the same key within the same deadline. Everything that
+    a later attempt goes by has to: an outcome that leaves the operation open, and a retention that
+    the server has advertised, because a deadline that is forgotten is one that is too late.
+    """
+    return not effect.done or effect.retention_s is not None

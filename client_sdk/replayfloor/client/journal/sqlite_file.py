@@ -27,6 +27,12 @@ BUSY_TIMEOUT_S: Final = 5.0
 
 _WAL_RETRY_S: Final = 0.01
 
+_FULL: Final = "pragma synchronous = full"
+"""A commit waits until the write-ahead log is on the disk, with all that is in it."""
+
+_NORMAL: Final = "pragma synchronous = normal"
+"""A commit is with the operating system: it survives the process, not a loss of power."""
+
 _abandoned: list[sqlite3.Connection] = []
 """Connections of the parent process, kept alive in a child: closing one there could remove the
 write-ahead log of a file that the parent still writes to."""
@@ -43,12 +49,17 @@ class SQLiteFile:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._closed = False
+        self._waits = True
+        """Whether a commit of the connection waits for the disk."""
         _files.add(self)
 
-    def run(self, statement: str, arguments: Mapping[str, Value]) -> list[Row]:
+    def run(
+        self, statement: str, arguments: Mapping[str, Value], *, durable: bool = True
+    ) -> list[Row]:
         """Run one statement in a transaction of its own; return its rows.
 
-        Raises StoreUnavailable; then it is not known whether it was performed.
+        With `durable` what it writes is on the disk when it returns, and everything that was
+        written before it. Raises StoreUnavailable; then it is not known whether it was performed.
         """
         with self._lock:
             if self._closed:
@@ -56,10 +67,21 @@ class SQLiteFile:
             try:
                 if self._connection is None:
                     self._connection = _open(self._path, self._schema)
+                    self._waits = True
+                if self._waits is not durable:
+                    self._wait_for_disk(self._connection, durable=durable)
                 cursor = self._connection.execute(statement, arguments)
                 return [_row(cursor, values) for values in cursor.fetchall()]
             except (sqlite3.Error, OverflowError, UnicodeError) as error:
                 raise StoreUnavailable(f"SQLite journal {self._path}: {error}") from error
+
+    def _wait_for_disk(self, connection: sqlite3.Connection, *, durable: bool) -> None:
+        # Of one connection, because a second one would read its pages anew after each write of the
+        # first. As a script, which is compiled each time: SQLite performs this pragma when it is
+        # compiled, and a statement that Python kept would do nothing.
+        self._waits = True
+        connection.executescript(_FULL if durable else _NORMAL)
+        self._waits = durable
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -108,7 +130,7 @@ def _open(path: str, schema: str) -> sqlite3.Connection:
         # Before anything is written: another program's file is left as it is.
         ours = _is_ours(connection, path)
         _use_wal(connection)
-        connection.execute("pragma synchronous = full")
+        connection.executescript(_FULL)
         if not ours:
             connection.executescript(schema)
             _is_ours(connection, path)

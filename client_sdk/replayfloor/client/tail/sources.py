@@ -87,7 +87,7 @@ def _read_journal(source: Source, at_ns: int) -> Iterator[Sighting]:
         if not path.is_file() or path.stat().st_size == 0:
             # A look makes none: that nothing is open in it would be a lie.
             raise UsageError(f"there is no journal at {path}")
-    journal: Journal = open_journal(source.address)
+    journal: Journal = open_journal(source.address, creates=False)
     with closing(journal):
         after: tuple[str, str] | None = None
         while page := journal.history(ReadHistory(after=after)):

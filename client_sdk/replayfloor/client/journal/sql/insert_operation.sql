@@ -1,4 +1,4 @@
--- Inserts the operation unless its id or its key is taken; returns the row if it was inserted.
+-- Inserts the operation unless its id or its key is taken; returns its id if it was inserted.
 insert into operations (/* columns */)
 values (:namespace, :operation_id, :key, :provider, :method, :origin, :path, :fingerprint,
         :first_attempt_at_ns, :boot_id, :first_boot_ns, :elapsed_ns, :retention_s,
@@ -6,4 +6,4 @@ values (:namespace, :operation_id, :key, :provider, :method, :origin, :path, :fi
         :worst, :state, :final_status, :last_evidence, :lease_owner, :lease_until_ns, :response,
         :settlement, :note)
 on conflict do nothing
-returning /* columns */;
+returning operation_id;

@@ -2,7 +2,7 @@
 update operations
 set lease_until_ns =
         case lease_owner when x'' then lease_until_ns
-                         when :lease_owner then :lease_until_ns
+                         when :lease_owner then :at_ns + :lease_ns
                          else lease_until_ns end
 where namespace = :namespace and operation_id = :operation_id
 returning /* columns */;

@@ -11,7 +11,10 @@ set attempts = attempts + granted,
     final_status = case when reopened then null else final_status end,
     response = case when reopened then null else response end,
     lease_owner = case when granted then :lease_owner else lease_owner end,
-    lease_until_ns = case when granted then :lease_until_ns else lease_until_ns end
+    lease_until_ns =
+        case when not granted then lease_until_ns
+             when :lease_owner = x'' then 0
+             else :at_ns + :lease_ns end
 from (
     select granted, granted and refused as reopened
     from (
