@@ -155,6 +155,10 @@ class AsyncWatchedLock(Watched):
     async def release(self, release: Release) -> bool:
         return await self.do("release", lambda: self.inner.release(release))
 
+    def release_soon(self, release: Release) -> None:
+        self.calls.append("release")
+        self.inner.release_soon(release)
+
     async def close(self) -> None:
         await self.do("close", self.inner.close)
 
@@ -226,6 +230,9 @@ class WatchedLock(Watched):
 
     def release(self, release: Release) -> bool:
         return self.do_blocking("release", lambda: self.inner.release(release))
+
+    def release_soon(self, release: Release) -> None:
+        self.do_blocking("release", lambda: self.inner.release_soon(release))
 
     def close(self) -> None:
         self.do_blocking("close", self.inner.close)

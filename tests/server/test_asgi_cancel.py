@@ -174,20 +174,6 @@ async def test_an_atomic_commit_that_is_cancelled_after_it_was_done_is_replayed(
 
 @every_way
 @both_effects
-async def test_a_finished_key_is_replayed_although_giving_the_lock_back_was_cancelled(
-    asgi: Backend, cancel: Canceller, effects: EffectsOption
-) -> None:
-    scene = Scene(asgi, effects)
-    scene.hold(scene.lock, "before", "release")
-
-    await scene.cancel(cancel)
-
-    assert (await scene.retry()).brief == REPLAY
-    assert scene.rows == 1
-
-
-@every_way
-@both_effects
 @both_sides
 async def test_a_key_that_an_answer_frees_is_free_although_the_settlement_is_cancelled(
     asgi: Backend, cancel: Canceller, effects: EffectsOption, side: str

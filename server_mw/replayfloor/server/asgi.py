@@ -120,6 +120,11 @@ class IdempotencyMiddleware:
         scope = connection.scope
         headers: Headers = tuple(scope["headers"])
         key_lines = get_all(headers, KEY_HEADER)
+        if not key_lines and not options.required:
+            # What the flow would say (Unprotected), at the cost of a comparison.
+            plain = self._advertising(connection)
+            await self._app(plain.scope, plain.receive, plain.send)
+            return
         call = Call(
             key_lines=key_lines,
             namespace=self.settings.namespace,
@@ -129,8 +134,6 @@ class IdempotencyMiddleware:
             now_ms=clock.wall_ms(),
             first_sent_ms=first_sent_ms(get_first(headers, FIRST_SENT_HEADER)),
         )
-        if not key_lines and not options.required:
-            connection = self._advertising(connection)
         self._under_way += 1
         try:
             await Exchange(self.settings, self._stores, options, connection).run(self._app, call)

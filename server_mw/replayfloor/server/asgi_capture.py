@@ -12,6 +12,7 @@ from starlette.types import Message
 
 from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response, get_first
+from replayfloor.core.receipt import Receipt
 from replayfloor.server.effects import Captured
 
 
@@ -23,6 +24,7 @@ class Capture:
         "_body_bytes_max",
         "_complete",
         "_endless",
+        "_headers",
         "_headers_max",
         "_start",
         "messages",
@@ -36,13 +38,15 @@ class Capture:
         self._complete = False
         self._endless = False
         self._start: Message | None = None
+        self._headers: Headers = ()
 
     def add(self, message: Message) -> bool:
         """Take a message; say whether it is time to decide: the end, or too much."""
         if message["type"] == "http.response.start":
             # Headers may be any iterable (ASGI 3.0), also one that can be read only once.
             message = {**message, "headers": list(message.get("headers", ()))}
-            self._endless = _is_event_stream(message)
+            self._headers = _headers(message)
+            self._endless = _is_event_stream(self._headers)
             self._start = message
             self.messages.append(message)
             return False
@@ -55,8 +59,8 @@ class Capture:
         self._complete = not message.get("more_body", False)
         return self._complete or self._endless or self._body_bytes > self._body_bytes_max
 
-    def captured(self) -> Captured:
-        """Return the answer as far as it was sent."""
+    def captured(self, recorded: Receipt | None = None) -> Captured:
+        """Return the answer as far as it was sent; `recorded` is the receipt of the handler."""
         if self._start is None:
             raise UsageError("the application sent a body before http.response.start")
         body = b"".join(
@@ -64,23 +68,24 @@ class Capture:
             for message in self.messages
             if message["type"] == "http.response.body"
         )
-        headers = _headers(self._start)
+        headers = self._headers
         whole = (
             self._complete
             and self._body_bytes <= self._body_bytes_max
             and len(headers) <= self._headers_max
         )
-        return Captured(Response(int(self._start["status"]), headers, body), complete=whole)
+        response = Response(int(self._start["status"]), headers, body)
+        return Captured(response, complete=whole, recorded=recorded)
 
 
 def _headers(start: Message) -> Headers:
     pairs = cast("Iterable[tuple[bytes, bytes]]", start.get("headers", ()))
-    return tuple((bytes(name).lower(), bytes(value)) for name, value in pairs)
+    return tuple([(bytes(name).lower(), bytes(value)) for name, value in pairs])
 
 
-def _is_event_stream(start: Message) -> bool:
+def _is_event_stream(headers: Headers) -> bool:
     """Whether the answer is one that has no end to wait for (WHATWG HTML, 9.2)."""
-    content_type = get_first(_headers(start), b"content-type") or b""
+    content_type = get_first(headers, b"content-type") or b""
     return content_type.lower().startswith(b"text/event-stream")
 
 

@@ -7,13 +7,13 @@ does after its answer (background tasks) neither delays nor changes anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import assert_never
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response
+from replayfloor.core.values import value
 from replayfloor.server.asgi_capture import Capture, without_body_extensions
 from replayfloor.server.claim import AsyncActiveClaim
 from replayfloor.server.events import EventKind, ServerEvent
@@ -41,7 +41,7 @@ from replayfloor.server.policy import Options
 from replayfloor.server.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Connection:
     """The ASGI triple of one request."""
 
@@ -147,9 +147,7 @@ class Exchange:
     async def settle(self, admitted: Admitted, capture: Capture) -> bool:
         """Store or free, then send; say whether the application's further messages go out."""
         self._stop_renewing(admitted)
-        captured = replace(
-            capture.captured(), recorded=self._claim.recorded if self._claim else None
-        )
+        captured = capture.captured(self._claim.recorded if self._claim else None)
         answer = await self._performer.drive(settle(admitted, captured, self._options))
         await self._answer(answer, capture)
         return isinstance(answer, Answered)

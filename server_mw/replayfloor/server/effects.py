@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import Receipt
+from replayfloor.core.values import value
 from replayfloor.server.body_rules import DEFAULT_BODY_RULE, BodyRule
 from replayfloor.server.events import ServerEvent
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestRead:
     """The whole body is here, within the limit, since `at_ms` (ms since 1970; None: at once)."""
 
@@ -21,12 +21,12 @@ class RequestRead:
     at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BodyTooLarge:
     """The body exceeds the limit; it was not read to its end."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientGone:
     """The client closed the connection before the body was complete."""
 
@@ -34,14 +34,14 @@ class ClientGone:
 RequestAnswer: TypeAlias = RequestRead | BodyTooLarge | ClientGone
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadRequest(Effect[RequestAnswer]):
     """Read the body and make the fingerprint of the request, in which it counts by `rule`."""
 
     rule: BodyRule = DEFAULT_BODY_RULE
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Captured:
     """The handler's answer. Unless it is `complete`, it is endless or exceeds the limit, and
     `response.body` is its beginning. `recorded` is the receipt that the handler has written in a
@@ -52,19 +52,19 @@ class Captured:
     recorded: Receipt | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Execute(Effect[Captured]):
     """Run the handler until its answer is complete, or known to be too large. May raise."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pause(Effect[None]):
     """Let time pass without holding a thread or a connection."""
 
     pause_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Emit(Effect[None]):
     """Tell whoever listens. Never raises."""
 

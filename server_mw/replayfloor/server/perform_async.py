@@ -48,7 +48,6 @@ from replayfloor.server.stores import AsyncReceipts, AsyncTransaction
 AsyncStores: TypeAlias = Stores[AsyncReceipts, AsyncLock]
 
 F = TypeVar("F")
-T = TypeVar("T")
 
 CLEANUP_S = 10.0
 """How long cleanup may take after a cancellation: longer than one operation of a store, and short
@@ -89,7 +88,9 @@ class AsyncPerformer:
             case Acquire():
                 return sealer.open_lock(await self._lock.acquire(effect))
             case Release():
-                return await self._lock.release(sealer.seal_release(effect))
+                # What becomes of it decides nothing, so no answer waits for it.
+                self._lock.release_soon(sealer.seal_release(effect))
+                return None
             case Claim():
                 asked = self.lease.asked()
                 answer = await self._receipts.claim(effect)
@@ -150,9 +151,14 @@ class AsyncPerformer:
                 chunk: bytes = message.get("body", b"")
                 if reader.size + len(chunk) > self._settings.body_bytes_max:
                     return BodyTooLarge()
-                await _off_the_loop(reader, partial(reader.feed, chunk), SPOOL_BYTES, len(chunk))
+                if reader.size + len(chunk) > SPOOL_BYTES:
+                    await in_thread(partial(reader.feed, chunk))
+                else:
+                    reader.feed(chunk)
                 more = message.get("more_body", False)
-            self._body = await _off_the_loop(reader, reader.finish, CHUNK_BYTES)
+            # In a thread if it may take long enough to hold up the event loop.
+            finishes_late = reader.size > CHUNK_BYTES
+            self._body = await in_thread(reader.finish) if finishes_late else reader.finish()
         finally:
             reader.close()
         return RequestRead(self._body.fingerprint, clock.wall_ms())
@@ -184,11 +190,3 @@ class AsyncPerformer:
         if self._body is not None:
             self._body.close()
 
-
-async def _off_the_loop(
-    reader: BodyReader, work: Callable[[], T], limit: int, adding: int = 0
-) -> T:
-    """Run work on a body; in a thread if it may take long enough to hold up the event loop."""
-    if reader.size + adding > limit:
-        return await in_thread(work)
-    return work()

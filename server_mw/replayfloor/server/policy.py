@@ -89,7 +89,8 @@ class Options:
     """How one route is protected. Times in milliseconds; see IdempotencyMiddleware for meanings.
 
     `retention_ms` is None if receipts are kept for ever: no key is too old then. `proofs`: the
-    store keeps proofs of keys whose receipts are gone.
+    store keeps proofs of keys whose receipts are gone. `quiet`: nobody listens to events, so those
+    that are not worth a warning are not made.
     """
 
     required: bool = False
@@ -109,6 +110,7 @@ class Options:
     key_rules: KeyRules = DEFAULT_RULES
     body_rule: BodyRule = DEFAULT_BODY_RULE
     documentation: str = DOCUMENTATION
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot work. Raises ConfigurationError."""

@@ -156,6 +156,7 @@ class Arguments:
             key_rules=self._key_rules(),
             body_rule=body_rule(fingerprint=self.fingerprint, exclude=self.exclude),
             documentation=self.documentation,
+            quiet=self.on_event is None,
         )
 
     def _maintain(self, retention_s: float | None) -> Maintain | None:

@@ -22,8 +22,9 @@ Pointer: TypeAlias = tuple[str, ...]
 """The segments of a JSON pointer (RFC 6901), unescaped."""
 
 CANONICAL_BYTES_MAX: Final = 1024 * 1024
-"""Bytes of a body that is read for its meaning; reading takes several times that memory. A larger
-one is taken byte for byte: such documents are written once, and sent again as they were."""
+"""Bytes of a body that is read for its meaning; reading takes up to 80 times that memory, if it
+is all escapes or small numbers. A larger one is taken byte for byte: such documents are written
+once, and sent again as they were."""
 
 FIELDS_MAX: Final = 2000
 """Fields of a form, or parts of a multipart body, that are read for their meaning. What takes more
@@ -43,6 +44,9 @@ _WRITTEN_NUL: Final = b"\\u0000"
 _STARTS_WITH_NUL: Final = re.compile(rb'(?<!\\)"\\u0000')
 """Of the quotes in a JSON text only one that opens a string is followed by an escape; one that is
 part of a string has a backslash before it."""
+
+_NO_VALUE: Final = b"\xff" * 8
+"""Stands where the length of a value would: "a&b" is two names, and not the name "a" with "b"."""
 
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")  # RFC 6901, section 4
 _EXCLUDED: Final = object()
@@ -179,12 +183,14 @@ def _form(body: bytes, excluded: frozenset[bytes]) -> bytes | None:
         return None
     fields = [_field(part) for part in body.split(b"&") if part]
     # Stable: the values of one field stay in their order.
-    return b"".join(
-        _counted(part)
-        for field in sorted(fields, key=_name)
-        if field[0] not in excluded
-        for part in field
-    )
+    counting = sorted((field for field in fields if field[0] not in excluded), key=_name)
+    written: list[bytes] = []
+    for field in counting:
+        written.extend(map(_counted, field))
+        if len(field) == 1:
+            written.append(_NO_VALUE)
+    # Behind the last there is nothing that could be taken for its value.
+    return b"".join(written[:-1] if counting and len(counting[-1]) == 1 else written)
 
 
 def _field(part: bytes) -> tuple[bytes, ...]:

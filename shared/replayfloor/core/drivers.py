@@ -7,7 +7,6 @@ still ask for cleanup; it never closes a flow. Only the way of waiting differs b
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TypeVar
 
 from replayfloor.core.effects import Effect, Flow
@@ -19,16 +18,18 @@ AsyncPerform = Callable[[Effect[object]], Awaitable[object]]
 
 def run(flow: Flow[R], perform: Perform) -> R:
     """Drive a flow to its end, performing each effect with a blocking call."""
-    advance: Callable[[], Effect[object]] = partial(next, flow)
+    answer: object = None
+    failure: BaseException | None = None
     while True:
         try:
-            effect = advance()
+            effect = flow.send(answer) if failure is None else flow.throw(failure)
         except StopIteration as stop:
             return _value(stop)
+        failure = None
         try:
-            advance = partial(flow.send, perform(effect))
+            answer = perform(effect)
         except BaseException as error:  # noqa: BLE001 - the flow decides, not we
-            advance = partial(flow.throw, error)
+            failure = error
 
 
 async def run_async(
@@ -41,18 +42,20 @@ async def run_async(
     cancelled at once: without the shield the cleanup is asked for and not performed, and the key
     stays locked for a whole lease.
     """
-    advance: Callable[[], Effect[object]] = partial(next, flow)
+    answer: object = None
+    failure: BaseException | None = None
     current = perform
     while True:
         try:
-            effect = advance()
+            effect = flow.send(answer) if failure is None else flow.throw(failure)
         except StopIteration as stop:
             return _value(stop)
+        failure = None
         try:
-            advance = partial(flow.send, await current(effect))
+            answer = await current(effect)
         except BaseException as error:  # noqa: BLE001 - the flow decides, not we
             current = perform_shielded or perform
-            advance = partial(flow.throw, error)
+            failure = error
 
 
 def ensure(flow: Flow[R], cleanup: Callable[[], Flow[object]]) -> Flow[R]:

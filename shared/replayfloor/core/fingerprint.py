@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NewType
 
 ReceiptId = NewType("ReceiptId", bytes)
@@ -25,6 +26,12 @@ PARTS = ("method", "path", "query", "content type", "body")
 """What a fingerprint is made of, in the order of its last five bytes."""
 
 DIGEST_BYTES = 16
+
+PARTS_KNOWN_MAX = 1024
+"""Methods, paths, queries and media types whose digest is remembered: those of one application."""
+
+PART_KNOWN_BYTES_MAX = 256
+"""Longer ones are not remembered: few come again, and all together take 256 KiB at most."""
 
 _RECEIPT_LABEL = b"replayfloor receipt 1"
 _REQUEST_LABEL = b"replayfloor request 1"
@@ -51,9 +58,10 @@ def fingerprint(
     memory; only fingerprints whose bodies were taken in the same way can be compared.
     """
     media_type = media_type_of(content_type)
-    parts = (_REQUEST_LABEL, method.upper().encode(), path, query, media_type, body)
-    each = b"".join(_digest((part,))[:1] for part in parts[1:])
-    return Fingerprint(_digest(parts)[: DIGEST_BYTES - len(PARTS)] + each)
+    written = method.upper().encode()
+    whole = _digest((_REQUEST_LABEL, written, path, query, media_type, body))
+    each = _byte_of(written) + _byte_of(path) + _byte_of(query) + _byte_of(media_type)
+    return Fingerprint(whole[: DIGEST_BYTES - len(PARTS)] + each + _digest((body,))[:1])
 
 
 def media_type_of(content_type: bytes) -> bytes:
@@ -70,9 +78,15 @@ def differing_parts(first: Fingerprint, second: Fingerprint) -> tuple[str, ...]:
     return tuple(name for name, one, other in pairs if one != other)
 
 
+def _byte_of(part: bytes) -> bytes:
+    return _known(part) if len(part) <= PART_KNOWN_BYTES_MAX else _digest((part,))[:1]
+
+
+@lru_cache(PARTS_KNOWN_MAX)
+def _known(part: bytes) -> bytes:
+    return _digest((part,))[:1]
+
+
 def _digest(parts: Iterable[bytes]) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return digest.digest()[:DIGEST_BYTES]
+    joined = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
+    return hashlib.sha256(joined).digest()[:DIGEST_BYTES]

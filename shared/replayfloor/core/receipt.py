@@ -8,11 +8,11 @@ was not kept. A sealed receipt holds its headers and body enciphered, as its bod
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 
 from replayfloor.core.errors import ReceiptCorrupt
 from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint
 from replayfloor.core.message import Headers, Response, get_all
+from replayfloor.core.values import value
 
 VERSION = 1
 _TOMBSTONE = 0x01
@@ -36,7 +36,10 @@ PER_MESSAGE = frozenset(
 Content-Length by us; a cookie or a challenge of the first caller is not the second's."""
 
 
-@dataclass(frozen=True, slots=True)
+_DROPPED = HOP_BY_HOP | PER_MESSAGE
+
+
+@value
 class Receipt:
     """The durable record of a finished key: which request it was, and what was answered.
 
@@ -67,14 +70,16 @@ def keep(
         tombstone = True
         headers = tuple(pair for pair in response.headers if pair[0].lower() == b"location")
     else:
-        dropped = HOP_BY_HOP | PER_MESSAGE | _named_by_connection(response.headers)
-        headers = tuple(pair for pair in response.headers if pair[0].lower() not in dropped)
+        dropped = _DROPPED | _named_by_connection(response.headers)
+        headers = tuple([pair for pair in response.headers if pair[0].lower() not in dropped])
     body = b"" if tombstone else response.body
     return Receipt(fingerprint, Response(response.status, headers, body), tombstone)
 
 
 def _named_by_connection(headers: Headers) -> frozenset[bytes]:
     values = get_all(headers, b"connection")
+    if not values:
+        return frozenset()
     return frozenset(name.strip().lower() for value in values for name in value.split(b","))
 
 
@@ -104,14 +109,18 @@ def encode_content(response: Response) -> bytes:
 
 def decode_content(status: int, data: bytes) -> Response:
     """Return the answer whose headers and body are in `data`. Raises ReceiptCorrupt."""
-    reader = _Reader(data)
-    headers = tuple(
-        (reader.take(reader.varint()), reader.take(reader.varint())) for _ in range(reader.varint())
-    )
-    body = reader.take(reader.varint()) if reader.left else b""
-    if reader.left:
-        raise ReceiptCorrupt(f"{reader.left} bytes follow the receipt")
-    return Response(status, headers, body)
+    count, at = _read_varint(data, 0)
+    headers: list[tuple[bytes, bytes]] = []
+    for _ in range(count):
+        name, at = _read_bytes(data, at)
+        value, at = _read_bytes(data, at)
+        headers.append((name, value))
+    body = b""
+    if at < len(data):
+        body, at = _read_bytes(data, at)
+    if at < len(data):
+        raise ReceiptCorrupt(f"{len(data) - at} bytes follow the receipt")
+    return Response(status, tuple(headers), body)
 
 
 def decode_receipt(fingerprint: bytes, data: bytes) -> Receipt:
@@ -138,6 +147,8 @@ def decode_receipt(fingerprint: bytes, data: bytes) -> Receipt:
 
 
 def _varint(number: int) -> bytes:
+    if number < len(_ONE_BYTE):
+        return _ONE_BYTE[number]
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -146,31 +157,28 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-class _Reader:
-    """Takes bytes from the front; raises ReceiptCorrupt instead of reading past the end."""
+_ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
 
-    __slots__ = ("_at", "_data")
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    """Return what is counted by the varint at a place, and the place behind it."""
+    count, at = _read_varint(data, at)
+    end = at + count
+    if end > len(data):
+        raise ReceiptCorrupt("the receipt ends too early")
+    return data[at:end], end
 
-    @property
-    def left(self) -> int:
-        return len(self._data) - self._at
 
-    def take(self, count: int) -> bytes:
-        if count > self.left:
-            raise ReceiptCorrupt("the receipt ends too early")
-        self._at += count
-        return self._data[self._at - count : self._at]
-
-    def varint(self) -> int:
-        number = shift = 0
-        while True:
-            (byte,) = self.take(1)
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-            shift += 7
-            if shift > 63:
-                raise ReceiptCorrupt("a length of the receipt has too many digits")
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place, and the place behind it."""
+    number = shift = 0
+    while at < len(data):
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7
+        if shift > 63:
+            raise ReceiptCorrupt("a length of the receipt has too many digits")
+    raise ReceiptCorrupt("the receipt ends too early")

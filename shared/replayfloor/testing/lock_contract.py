@@ -38,6 +38,9 @@ from replayfloor.testing.contract import (
 THREADS_MAX = 128
 """Calls that a ThreadedLock carries out at once."""
 
+SOON = 50
+"""Rounds of a release and an acquire that follows it at once."""
+
 AT_ONCE = 16
 """Acquires of one lock that race with each other."""
 
@@ -59,6 +62,10 @@ class ThreadedLock:
         """See `replayfloor.core.claims.Release`."""
         call = partial(self._lock.release, release)
         return await anyio.to_thread.run_sync(call, limiter=self._threads)
+
+    def release_soon(self, release: Release) -> None:
+        """See `replayfloor.server.locks.AsyncLock.release_soon`."""
+        self._lock.release_soon(release)
 
     async def extend(self, extend: Extend) -> bool:
         """See `replayfloor.core.claims.Extend`."""
@@ -122,6 +129,25 @@ class LockContract:
         assert await subject.lock.release(Release(id_, fence))
         assert not await subject.lock.release(Release(id_, fence))
         assert await subject.lock.acquire(acquire(id_, new_fence())) == Acquired()
+
+    async def test_a_release_that_nobody_waits_for_comes_before_the_next_acquire(
+        self, subject: LockSubject
+    ) -> None:
+        """A client that has its answer may send the next request of the same key at once."""
+        id_ = new_id()
+        for _ in range(SOON):
+            fence = new_fence()
+            assert await subject.lock.acquire(acquire(id_, fence)) == Acquired()
+            subject.lock.release_soon(Release(id_, fence))
+
+    async def test_a_release_that_nobody_waits_for_is_its_holders_too(
+        self, subject: LockSubject
+    ) -> None:
+        id_ = new_id()
+        await subject.lock.acquire(acquire(id_, new_fence()))
+        subject.lock.release_soon(Release(id_, new_fence()))
+
+        assert isinstance(await subject.lock.acquire(acquire(id_, new_fence())), Held)
 
     async def test_only_its_holder_can_release_a_lock(self, subject: LockSubject) -> None:
         id_ = new_id()

@@ -37,6 +37,10 @@ class SimulatedLock:
         """See `replayfloor.core.claims.Release`."""
         return self._world.release(release)
 
+    def release_soon(self, release: Release) -> None:
+        """See `replayfloor.server.locks.AsyncLock.release_soon`; it is done at once."""
+        self._world.release(release)
+
     async def extend(self, extend: Extend) -> bool:
         """See `replayfloor.core.claims.Extend`."""
         return self._world.extend(extend)

@@ -105,7 +105,8 @@ def admit(call: Call, options: Options) -> Flow[Admission]:
         id_, fingerprint, call.fence, taken_over=False, age_ms=age.age_ms, past_horizon=age.past
     )
     admission = yield from _take_waiting(ticket, options)
-    yield from _tell_admission(ticket, admission)
+    if not options.quiet or isinstance(admission, Exposed):
+        yield from _tell_admission(ticket, admission)
     return admission
 
 
@@ -183,8 +184,10 @@ def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
         return Refused(store_unavailable(STORE_RETRY_AFTER_S))
     match answer:
         case Claimed(taken_over, reused):
-            past = ticket.past_horizon or reused
-            admitted = replace(ticket, taken_over=taken_over, past_horizon=past)
+            admitted = ticket
+            if taken_over or reused:
+                past = ticket.past_horizon or reused
+                admitted = replace(ticket, taken_over=taken_over, past_horizon=past)
             return (yield from _begin(admitted, options))
         case Finished(receipt, left_ms):
             return _replay(ticket, receipt, left_ms)

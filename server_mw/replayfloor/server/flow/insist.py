@@ -75,7 +75,8 @@ def announce(
     admitted: Admitted, receipt: Receipt, options: Options, interruption: Interruption
 ) -> Flow[None]:
     """Tell that the receipt is durable, and leave it in the lock's place."""
-    yield from event(admitted, EventKind.FINISHED, str(receipt.response.status))
+    if not options.quiet:
+        yield from event(admitted, EventKind.FINISHED, str(receipt.response.status))
     keep_ms = options.kept_ms(options.retention_ms)
     release = Release(admitted.id, admitted.fence, receipt, keep_ms)
     yield from interruption.insist(release)

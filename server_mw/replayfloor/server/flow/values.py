@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from replayfloor.core.claims import Abandon, Fence
@@ -12,6 +11,7 @@ from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
 from replayfloor.core.problem import Problem, ProblemKind
 from replayfloor.core.receipt import Receipt
+from replayfloor.core.values import value
 from replayfloor.server.effects import Captured, Emit
 from replayfloor.server.events import EventKind, ServerEvent
 
@@ -20,7 +20,7 @@ STORE_RETRY_AFTER_S = 2
 client backs off by itself after that."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """A request as far as it is known before its body.
 
@@ -36,7 +36,7 @@ class Call:
     first_sent_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Admitted:
     """The handler is to be run, once, under this claim.
 
@@ -52,29 +52,29 @@ class Admitted:
     past_horizon: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unprotected:
     """No key was sent and none is required."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Exposed:
     """Execute without a receipt, because the route prefers that to a refusal, and say so."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Gone:
     """Nobody is left to answer; nothing was executed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refused:
     """Answer with the problem; the handler was not run, or its effect was rolled back."""
 
     problem: Problem
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Replayed:
     """Answer with the receipt. It is live for `left_ms` more; None if that is not known here."""
 
@@ -82,14 +82,14 @@ class Replayed:
     left_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answered:
     """Pass the handler's own answer on."""
 
     captured: Captured
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Recorded:
     """Answer with the receipt that the handler has finished itself, as with a first answer."""
 

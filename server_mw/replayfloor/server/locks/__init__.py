@@ -23,6 +23,14 @@ class AsyncLock(Protocol):
         """Keep the contract of `replayfloor.core.claims.Release`."""
         ...
 
+    def release_soon(self, release: Release) -> None:
+        """Do what `release` does, and let nobody wait for it.
+
+        It comes before every later operation on this id through this lock. It may get lost, as
+        everything may that a lock knows; the lease ends the lock then.
+        """
+        ...
+
     async def extend(self, extend: Extend) -> bool:
         """Keep the contract of `replayfloor.core.claims.Extend`."""
         ...
@@ -41,6 +49,10 @@ class Lock(Protocol):
 
     def release(self, release: Release) -> bool:
         """Keep the contract of `replayfloor.core.claims.Release`."""
+        ...
+
+    def release_soon(self, release: Release) -> None:
+        """See AsyncLock.release_soon."""
         ...
 
     def extend(self, extend: Extend) -> bool:

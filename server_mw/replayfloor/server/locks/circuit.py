@@ -53,6 +53,11 @@ class Circuit:
         )
         self._probe = threading.Lock()
 
+    @property
+    def closed(self) -> bool:
+        """Whether the server is asked without further ado."""
+        return self._breaker.current_state == STATE_CLOSED
+
     @contextmanager
     def attempt(self) -> Generator[bool]:
         """Surround one operation, and say whether it is the probe after a failure.
@@ -63,7 +68,7 @@ class Circuit:
         would wait: hence the second lock, which is only tried, never waited for. Whoever saw the
         circuit closed just before it opened goes past that lock, as if a moment earlier.
         """
-        if self._breaker.current_state == STATE_CLOSED:
+        if self.closed:
             try:
                 yield False
             except Exception as error:

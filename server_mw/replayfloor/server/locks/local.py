@@ -79,6 +79,10 @@ class LocalLock:
             del self._held[release.id]
             return True
 
+    def release_soon(self, release: Release) -> None:
+        """See `replayfloor.server.locks.AsyncLock.release_soon`; it is done at once."""
+        self.release(release)
+
     def extend(self, extend: Extend) -> bool:
         """See `replayfloor.core.claims.Extend`."""
         with self._one_at_a_time:
@@ -123,6 +127,10 @@ class AsyncLocalLock:
     async def release(self, release: Release) -> bool:
         """See `replayfloor.core.claims.Release`."""
         return self._lock.release(release)
+
+    def release_soon(self, release: Release) -> None:
+        """See `replayfloor.server.locks.AsyncLock.release_soon`; it is done at once."""
+        self._lock.release(release)
 
     async def extend(self, extend: Extend) -> bool:
         """See `replayfloor.core.claims.Extend`."""

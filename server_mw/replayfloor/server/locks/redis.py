@@ -1,6 +1,8 @@
-"""A lock in Redis or Valkey for WSGI: one Lua script each way, one round trip, a short timeout.
+"""A lock in Redis or Valkey for WSGI: one Lua script, one round trip, a short timeout.
 
-Nothing here may fail a request: a lock that does not answer is an answer (LockUnavailable).
+What arrives while a round trip is under way goes into the next one: but in a cluster, where the
+keys of one script have to be on one server. Nothing here may fail a request: a lock that does not
+answer is an answer (LockUnavailable).
 """
 
 from __future__ import annotations
@@ -8,26 +10,33 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import assert_never
 
 from redis import Redis, RedisCluster
 
-from replayfloor.core.claims import Acquire, Extend, LockAnswer, Release
-from replayfloor.core.fingerprint import ReceiptId
+from replayfloor.core.claims import Acquire, Extend, LockAnswer, LockUnavailable, Release
+from replayfloor.core.errors import StoreUnavailable
+from replayfloor.server.coalesce_threads import Coalescer, Take
 from replayfloor.server.locks.circuit import OPEN_S, CircuitBreakerError, Circuits
-from replayfloor.server.locks.redis_deadline import left_s, within
+from replayfloor.server.locks.redis_clients import SingleClient
+from replayfloor.server.locks.redis_deadline import left_s, until
 from replayfloor.server.locks.redis_failure import FORESEEN
 from replayfloor.server.locks.redis_limits import LOCK_S, ROUND_TRIPS_MAX
 from replayfloor.server.locks.redis_open import connect
 from replayfloor.server.locks.redis_wire import (
     ACQUIRE,
+    ENTRIES_MAX,
     EXTEND,
     RELEASE,
     Arguments,
+    Operation,
+    OperationAnswer,
     Script,
     acquire_arguments,
     decode,
+    decode_batch,
     extend_arguments,
     key_of,
     release_arguments,
@@ -62,42 +71,81 @@ class RedisLock:
     ) -> None:
         """Check the option; connect nothing. Raises ConfigurationError."""
         self._client = connect(client, timeout_s)
+        self._single = self._client if isinstance(self._client, SingleClient) else None
         self._timeout_s = timeout_s
         self._circuits = Circuits(open_s, clock)
         self._turns = threading.Semaphore(ROUND_TRIPS_MAX)
+        # Whether the last operation got no answer. Others then do not wait behind the one that
+        # tries again: the circuit tells them at once.
+        self._fails = False
+        self._operations: Coalescer[Operation, OperationAnswer] = Coalescer(
+            self._together, self._alone, entries_max=ENTRIES_MAX, limit_s=timeout_s
+        )
 
     def acquire(self, acquire: Acquire) -> LockAnswer:
         """See `replayfloor.core.claims.Acquire`."""
-        return decode(self._run(ACQUIRE, acquire.id, acquire_arguments(acquire)))
+        answer = self._ask(acquire)
+        return LockUnavailable() if isinstance(answer, bool) else answer
 
     def release(self, release: Release) -> bool:
         """See `replayfloor.core.claims.Release`."""
-        return self._run(RELEASE, release.id, release_arguments(release)) == 1
+        return self._ask(release) is True
+
+    def release_soon(self, release: Release) -> None:
+        """See `replayfloor.server.locks.AsyncLock.release_soon`. In a cluster it is waited for."""
+        if self._single is None:
+            self.release(release)
+        else:
+            self._operations.put(release.id, release)
 
     def extend(self, extend: Extend) -> bool:
         """See `replayfloor.core.claims.Extend`."""
-        return self._run(EXTEND, extend.id, extend_arguments(extend)) == 1
+        return self._ask(extend) is True
 
     def close(self) -> None:
-        """Close the connections of a client made from a URL."""
+        """Perform what was put off, and close the connections of a client made from a URL."""
+        self._operations.drain()
         self._client.close()
 
-    def _run(self, script: Script, id_: ReceiptId, arguments: Arguments) -> object:
-        """Return the script's answer, or None if there is none."""
-        key = key_of(id_)
+    def _ask(self, operation: Operation) -> OperationAnswer:
+        if self._single is None or self._fails:
+            return self._alone(operation, time.monotonic() + self._timeout_s)
+        try:
+            return self._operations.ask(operation.id, operation)
+        except StoreUnavailable:
+            return LockUnavailable()
+
+    def _alone(self, operation: Operation, deadline: float) -> OperationAnswer:
+        key = key_of(operation.id)
+        script, arguments = _script_of(operation)
+        answer = self._run(key, deadline, lambda: self._client.run(script, key, arguments))
+        return decode(answer) if isinstance(operation, Acquire) else answer == 1
+
+    def _together(self, take: Take[Operation], deadline: float) -> Sequence[OperationAnswer]:
+        operations, single = take(), self._single
+        if single is None or len(operations) == 1:
+            return [self._alone(operation, deadline) for operation in operations]
+        key = key_of(operations[0].id)
+        answer = self._run(key, deadline, lambda: single.run_all(operations))
+        return decode_batch(operations, answer)
+
+    def _run(self, key: str, deadline: float, run: Callable[[], object]) -> object:
+        """Return what a script has answered, or None if it has not."""
+        answer = None
         try:
             circuit = self._circuits.of(self._client.server_of(key))
-            with circuit.attempt() as is_probe, within(self._timeout_s), self._turn():
+            with circuit.attempt() as is_probe, until(deadline), self._turn():
                 if is_probe:
                     self._client.forget_idle()
-                return self._client.run(script, key, arguments)
+                answer = run()
         except CircuitBreakerError:
-            return None
+            pass
         except FORESEEN:
-            return None
+            pass
         except Exception:
             log.exception("the lock in Redis failed in a way that was not foreseen")
-            return None
+        self._fails = answer is None
+        return answer
 
     @contextmanager
     def _turn(self) -> Generator[None]:
@@ -107,3 +155,15 @@ class RedisLock:
             yield
         finally:
             self._turns.release()
+
+
+def _script_of(operation: Operation) -> tuple[Script, Arguments]:
+    match operation:
+        case Acquire():
+            return ACQUIRE, acquire_arguments(operation)
+        case Release():
+            return RELEASE, release_arguments(operation)
+        case Extend():
+            return EXTEND, extend_arguments(operation)
+        case _:
+            assert_never(operation)

@@ -16,7 +16,13 @@ from redis.exceptions import NoScriptError, RedisClusterException, SlotNotCovere
 
 from replayfloor.server.locks.redis_deadline import check_time, left_s
 from replayfloor.server.locks.redis_limits import ANY_SERVER
-from replayfloor.server.locks.redis_wire import Arguments, Script
+from replayfloor.server.locks.redis_wire import (
+    BATCH,
+    Arguments,
+    Operation,
+    Script,
+    batch_arguments,
+)
 
 
 class Client(Protocol):
@@ -50,6 +56,14 @@ class SingleClient:
 
     def run(self, script: Script, key: str, arguments: Arguments) -> object:
         return _run(self._redis, script, key, arguments)
+
+    def run_all(self, operations: Sequence[Operation]) -> object:
+        """Run operations on any number of keys as one script call."""
+        count, arguments = len(operations), batch_arguments(operations)
+        try:
+            return self._redis.evalsha(BATCH.sha, count, *arguments)
+        except NoScriptError:
+            return self._redis.eval(BATCH.text, count, *arguments)
 
     def forget_idle(self) -> None:
         self._redis.connection_pool.disconnect(inuse_connections=False)

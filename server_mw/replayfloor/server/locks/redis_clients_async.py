@@ -14,7 +14,13 @@ from redis.asyncio.cluster import ClusterNode
 from redis.exceptions import NoScriptError, RedisClusterException, SlotNotCoveredError
 
 from replayfloor.server.locks.redis_limits import ANY_SERVER
-from replayfloor.server.locks.redis_wire import Arguments, Script
+from replayfloor.server.locks.redis_wire import (
+    BATCH,
+    Arguments,
+    Operation,
+    Script,
+    batch_arguments,
+)
 
 
 class AsyncClient(Protocol):
@@ -48,6 +54,14 @@ class AsyncSingleClient:
 
     async def run(self, script: Script, key: str, arguments: Arguments) -> object:
         return await _run(self._redis, script, key, arguments)
+
+    async def run_all(self, operations: Sequence[Operation]) -> object:
+        """Run operations on any number of keys as one script call."""
+        count, arguments = len(operations), batch_arguments(operations)
+        try:
+            return await cast("Awaitable[object]", self._redis.evalsha(BATCH.sha, count, *arguments))
+        except NoScriptError:
+            return await cast("Awaitable[object]", self._redis.eval(BATCH.text, count, *arguments))
 
     async def forget_idle(self) -> None:
         await self._redis.connection_pool.disconnect(inuse_connections=False)

@@ -34,9 +34,9 @@ _until: ContextVar[float | None] = ContextVar("replayfloor_lock_until", default=
 
 
 @contextmanager
-def within(limit_s: float) -> Generator[None]:
-    """Let everything that this thread asks of Redis take `limit_s` together."""
-    token = _until.set(time.monotonic() + limit_s)
+def until(deadline: float) -> Generator[None]:
+    """Let everything that this thread asks of Redis end by a moment of `time.monotonic`."""
+    token = _until.set(deadline)
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ No decisions here. Any number of tasks of one event loop may use one store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from time import monotonic
 from typing import LiteralString
@@ -16,12 +16,24 @@ from psycopg_pool import AsyncConnectionPool
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import StoreUnavailable
+from replayfloor.server.coalesce_async import Coalescer
 from replayfloor.server.resources import load
 from replayfloor.server.stores.policies import (
     Declaration,
     Declared,
     declaration_parameters,
     declared_of,
+)
+from replayfloor.server.stores.postgres_batch import (
+    ALONE,
+    ENTRIES_MAX,
+    AloneType,
+    claims_answers,
+    claims_parameters,
+    finishes_answers,
+    finishes_parameters,
+    joins_claims,
+    joins_finishes,
 )
 from replayfloor.server.stores.postgres_connection_async import (
     Pool,
@@ -30,6 +42,7 @@ from replayfloor.server.stores.postgres_connection_async import (
     get_connection,
 )
 from replayfloor.server.stores.postgres_finish_in import finish_in_async
+from replayfloor.server.stores.postgres_link import is_of_an_entry
 from replayfloor.server.stores.postgres_options import (
     HANDLER_CONNECTIONS,
     OPERATION_S,
@@ -77,6 +90,12 @@ class AsyncPostgresReceipts:
         self._pools: tuple[Pool, Pool] | None = None
         self._opening = anyio.Lock()
         self._failed_at = -inf
+        self._claims: Coalescer[Claim, ClaimAnswer | AloneType] = Coalescer(
+            self._claim_all, entries_max=ENTRIES_MAX
+        )
+        self._finishes: Coalescer[Finish, bool | AloneType] = Coalescer(
+            self._finish_all, entries_max=ENTRIES_MAX
+        )
 
     async def open(self) -> None:
         """Open the pools and check that the database was migrated."""
@@ -91,11 +110,19 @@ class AsyncPostgresReceipts:
 
     async def claim(self, claim: Claim) -> ClaimAnswer:
         """See `replayfloor.core.claims.Claim`."""
+        if joins_claims(claim):
+            answer = await self._claims.ask(claim.id, claim)
+            if answer is not ALONE:
+                return answer
         row = await self._call(load("sql/postgres/claim.sql"), claim_parameters(claim))
         return claim_answer(row)
 
     async def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
+        if joins_finishes(finish):
+            finished = await self._finishes.ask(finish.id, finish)
+            if finished is not ALONE:
+                return finished
         (done,) = await self._call(load("sql/postgres/finish.sql"), finish_parameters(finish))
         return bool(done)
 
@@ -171,31 +198,65 @@ class AsyncPostgresReceipts:
 
     async def _check_schema(self, protocol: Pool, deadline: float) -> None:
         try:
-            row = await self._one_row(protocol, load("sql/postgres/state.sql"), None, deadline)
+            (row,) = await self._rows_of(protocol, load("sql/postgres/state.sql"), None, deadline)
             state = schema_state(row)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             state = never_migrated()
         require(state, self._options.advice)
 
+    # -- several at once ------------------------------------------------------------------------
+
+    async def _claim_all(
+        self, claims: Sequence[Claim]
+    ) -> Sequence[ClaimAnswer | AloneType | Exception]:
+        query, parameters = load("sql/postgres/claim_batch.sql"), claims_parameters(claims)
+        rows = await self._rows_of_all(query, parameters)
+        return [ALONE] * len(claims) if rows is None else claims_answers(claims, rows)
+
+    async def _finish_all(self, finishes: Sequence[Finish]) -> Sequence[bool | AloneType]:
+        query, parameters = load("sql/postgres/finish_batch.sql"), finishes_parameters(finishes)
+        rows = await self._rows_of_all(query, parameters)
+        return [ALONE] * len(finishes) if rows is None else finishes_answers(finishes, rows)
+
+    async def _rows_of_all(
+        self, query: LiteralString, parameters: Mapping[str, object]
+    ) -> Sequence[Row] | None:
+        """Return the rows, or None if one of the entries has spoiled the statement for all.
+
+        Nothing was done then. Each entry is to be asked by itself, and fails by itself.
+        """
+        try:
+            return await self._rows(query, parameters)
+        except (psycopg.Error, StoreUnavailable) as error:
+            if is_of_an_entry(error):
+                return None
+            raise
+
+    # -- round trips ----------------------------------------------------------------------------
+
     async def _call(self, query: LiteralString, parameters: Mapping[str, object]) -> Row:
+        (row,) = await self._rows(query, parameters)
+        return row
+
+    async def _rows(
+        self, query: LiteralString, parameters: Mapping[str, object]
+    ) -> Sequence[Row]:
         deadline = self._deadline()
         protocol, _handlers = await self._opened(deadline)
-        return await self._one_row(protocol, query, parameters, deadline)
+        return await self._rows_of(protocol, query, parameters, deadline)
 
-    async def _one_row(
+    async def _rows_of(
         self,
         pool: Pool,
         query: LiteralString,
         parameters: Mapping[str, object] | None,
         deadline: float,
-    ) -> Row:
+    ) -> Sequence[Row]:
         connection = await get_connection(pool, deadline)
         try:
             async with answered_by(connection, deadline):
                 cursor = await connection.execute(query, parameters)
-                row = await cursor.fetchone()
+                return await cursor.fetchall()
         finally:
             with anyio.CancelScope(shield=True):
                 await pool.putconn(connection)
-        assert row is not None  # each statement returns exactly one row
-        return row

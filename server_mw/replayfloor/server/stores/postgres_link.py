@@ -21,6 +21,9 @@ from replayfloor.server.stores.protocols import Row
 CUT_S = 1.0
 """How long whoever waits at a link that was cut gets to notice it; it takes no round trip."""
 
+CLAIM_LOST = "RF001"
+"""The error by which finish_or_fail_v1 says that the claim is another's."""
+
 ENDED = "the claim's transaction has ended; nothing can be written any more"
 
 NOT_QUIET = "a statement of the handler was still running; it was rolled back with all others"
@@ -82,6 +85,22 @@ def require_open(connection: AnyConnection) -> None:
     """
     if connection.closed:
         raise StoreUnavailable("the connection was closed before the COMMIT", performed=False)
+
+
+def is_of_an_entry(error: psycopg.Error | StoreUnavailable) -> bool:
+    """Say whether a statement for several entries was rolled back because of one of them.
+
+    The server has said so, and it is there: such as a receipt that meets no partition, a deadlock,
+    a value that is too long. Its own end (class 57) and its troubles (53, 58) meet all alike.
+    """
+    cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
+    state = cause.sqlstate if isinstance(cause, psycopg.Error) else None
+    return state is not None and state[:2] in _OF_A_STATEMENT
+
+
+_OF_A_STATEMENT = frozenset({"21", "22", "23", "40", "55"})
+"""Classes of errors (Postgres, appendix A): cardinality, data, constraints, rollbacks such as that
+of a deadlock, and objects not in the required state, such as a lock that was not had in time."""
 
 
 @contextmanager

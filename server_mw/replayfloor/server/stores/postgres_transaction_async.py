@@ -16,6 +16,7 @@ from replayfloor.server.resources import load
 from replayfloor.server.shield import to_the_end
 from replayfloor.server.stores.postgres_connection_async import Connection, Pool, answered_by
 from replayfloor.server.stores.postgres_link import (
+    CLAIM_LOST,
     CUT_S,
     ENDED,
     NOT_QUIET,
@@ -70,30 +71,33 @@ class AsyncPostgresTransaction:
         self.lend()
         self.lent = False
         try:
-            finished = await self._finish(finish)
-            if finished:
-                require_open(self._connection)
-                self._begun = None
-                async with answered_by(self._connection, monotonic() + self._operation_s):
-                    await self._block.__aexit__(None, None, None)
+            deadline = monotonic() + self._operation_s
+            if not await self._is_quiet(deadline):
+                # Nothing was sent, so nothing was committed, whatever else is not known.
+                raise StoreUnavailable(NOT_QUIET, performed=False)
+            require_open(self._connection)
+            async with answered_by(self._connection, deadline):
+                await self._finish_and_commit(finish)
+            return True
+        except psycopg.Error as error:
+            if error.sqlstate == CLAIM_LOST:
+                return False
+            raise
         finally:
             await self.rollback()
-        return finished
 
-    async def _finish(self, finish: Finish) -> bool:
-        deadline = monotonic() + self._operation_s
-        try:
-            if not await self._is_quiet(deadline):
-                raise StoreUnavailable(NOT_QUIET)
-            async with answered_by(self._connection, deadline):
-                # The handler may have given the connection another row factory.
-                cursor = self._connection.cursor(row_factory=tuple_row)
-                await cursor.execute(load("sql/postgres/finish.sql"), finish_parameters(finish))
-                return await cursor.fetchone() == (True,)
-        except StoreUnavailable as error:
-            # The COMMIT was not sent, so nothing was committed, whatever else is not known.
-            error.performed = False
-            raise
+    async def _finish_and_commit(self, finish: Finish) -> None:
+        """Send the receipt and the COMMIT in one go.
+
+        The server skips what follows a statement that failed, so a receipt that cannot be stored,
+        or whose claim was lost, takes the COMMIT with it.
+        """
+        query, parameters = load("sql/postgres/finish_or_fail.sql"), finish_parameters(finish)
+        async with self._connection.pipeline():
+            # The handler may have given the connection another row factory.
+            await self._connection.cursor(row_factory=tuple_row).execute(query, parameters)
+            self._begun = None
+            await self._block.__aexit__(None, None, None)
 
     async def rollback(self) -> None:
         """See `replayfloor.core.claims.Rollback`. After a commit it only ends the loan."""

@@ -1,0 +1,145 @@
+"""Puts together what many tasks ask of one store: whatever arrives while a round trip is under way
+goes into the next one. No timer, so that nothing waits for company; no store, no SQL.
+
+A request that is cancelled does not disturb the others. If its entry still waits, it is taken
+back, and was never performed. If it is under way, the cancellation waits for the end of the round
+trip: whoever was cancelled then undoes what was done, and an undoing that overtakes the doing would
+find nothing, and leave the doing behind. Where the undoing goes the same way (`in_order`), it
+cannot overtake, and nobody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
+from typing import Generic, TypeVar
+
+from replayfloor.server.shield import to_the_end
+
+EntryT = TypeVar("EntryT")
+AnswerT = TypeVar("AnswerT")
+
+
+class Entry(Generic[EntryT, AnswerT]):
+    """One operation that waits or is under way. `key`: no two of one key go together."""
+
+    __slots__ = ("answer", "asked", "ended", "key", "under_way")
+
+    def __init__(self, key: bytes, asked: EntryT, answer: asyncio.Future[AnswerT]) -> None:
+        """Begin to wait."""
+        self.key, self.asked, self.answer = key, asked, answer
+        self.under_way = False
+        self.ended: asyncio.Future[None] | None = None
+
+    def settle(self, answer: AnswerT | Exception) -> None:
+        """Hand over the answer, or the failure, to whoever still waits for it."""
+        if not self.answer.done():
+            if isinstance(answer, Exception):
+                self.answer.set_exception(answer)
+            else:
+                self.answer.set_result(answer)
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_result(None)
+
+
+class Coalescer(Generic[EntryT, AnswerT]):
+    """Performs operations in batches, oldest first, `lanes` batches at a time.
+
+    `perform` is given what was asked, at most `entries_max` of distinct keys and sorted by them, and
+    returns as many answers in the same order; an Exception among them is raised for its own operation. What
+    `perform` itself raises is raised for each of them. `in_order`: one lane, and everything that
+    could undo an operation is put into this coalescer too.
+    """
+
+    def __init__(
+        self,
+        perform: Callable[[Sequence[EntryT]], Awaitable[Sequence[AnswerT | Exception]]],
+        *,
+        entries_max: int,
+        lanes: int = 1,
+        in_order: bool = False,
+    ) -> None:
+        """Begin with nothing to do."""
+        self._perform, self._entries_max = perform, entries_max
+        self._lanes, self._in_order = 1 if in_order else lanes, in_order
+        self._waiting: deque[Entry[EntryT, AnswerT]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._busy = 0
+
+    def put(self, key: bytes, asked: EntryT) -> Entry[EntryT, AnswerT]:
+        """Have an operation performed, without waiting for it."""
+        loop = asyncio.get_running_loop()
+        entry: Entry[EntryT, AnswerT] = Entry(key, asked, loop.create_future())
+        self._waiting.append(entry)
+        if self._busy < self._lanes:
+            self._busy += 1
+            # An empty context: a batch belongs to no request, and must not keep one alive.
+            task = loop.create_task(self._run(), context=Context())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return entry
+
+    async def ask(self, key: bytes, asked: EntryT) -> AnswerT:
+        """Have an operation performed and return its answer."""
+        entry = self.put(key, asked)
+        try:
+            return await entry.answer
+        except asyncio.CancelledError:
+            if not entry.under_way:
+                self._waiting.remove(entry)
+            elif not self._in_order:
+                ended = entry.ended = asyncio.get_running_loop().create_future()
+                await to_the_end(lambda: ended)
+            raise
+
+    async def drain(self) -> None:
+        """Wait until nothing is left to do."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _run(self) -> None:
+        """Perform batches until nothing waits.
+
+        The lane is free in the same step in which nothing was found, not when the task is seen to
+        have ended: what is put in between would wait for ever.
+        """
+        try:
+            await self._run_batches()
+        finally:
+            self._busy -= 1
+
+    async def _run_batches(self) -> None:
+        while batch := self._take():
+            try:
+                answers = await self._perform([entry.asked for entry in batch])
+            except Exception as error:  # noqa: BLE001 - raised where the operation is waited for
+                for entry in batch:
+                    entry.settle(error)
+            except BaseException:
+                for entry in batch:
+                    entry.answer.cancel()
+                    entry.settle(RuntimeError("never raised: the answer was cancelled before"))
+                raise
+            else:
+                for entry, answer in zip(batch, answers, strict=True):
+                    entry.settle(answer)
+
+    def _take(self) -> list[Entry[EntryT, AnswerT]]:
+        """Take the oldest entries; what has the key of another one waits for the next turn."""
+        waiting = self._waiting
+        batch: list[Entry[EntryT, AnswerT]] = []
+        keys: set[bytes] = set()
+        left: list[Entry[EntryT, AnswerT]] = []
+        while waiting and len(batch) < self._entries_max:
+            entry = waiting.popleft()
+            if entry.key in keys:
+                left.append(entry)
+            else:
+                entry.under_way = True
+                keys.add(entry.key)
+                batch.append(entry)
+        waiting.extendleft(reversed(left))
+        batch.sort(key=lambda entry: entry.key)
+        return batch
