@@ -20,7 +20,8 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types imports unit test-slow bench format requirements clean
+.PHONY: help install demo test check lint types imports unit test-slow chaos bench bench-peers \
+  bench-claims format requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +62,17 @@ unit: install ## the tests alone, WORKERS=3 at a time, each with servers of its 
 test-slow: install ## the tests marked slow
 	$(BIN)/python -m pytest -m slow --numprocesses $(WORKERS) --dist worksteal
 
-bench: install ## claims among 20 million receipts: 10 to 20 minutes, 7 GB of disk (BENCH_ARGS=…)
+chaos: install ## faults on real processes, ten minutes (CHAOS_ARGS="--seconds 60 --seed 7")
+	PYTHONPATH=tests $(BIN)/python -m chaos --seconds 600 --seed 1 $(CHAOS_ARGS)
+
+bench: install ## throughput of every path against its goal, and the plots of scale (BENCH_ARGS=…)
+	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.scale
+
+bench-peers: install ## ours beside other projects with a durable store (PyPI, 20 to 30 minutes)
+	$(BIN)/python -m benchmarks.peers $(BENCH_ARGS)
+
+bench-claims: install ## claims among 20 million receipts: 10 to 20 minutes, 7 GB of disk (BENCH_ARGS=…)
 	$(BIN)/python -m benchmarks.claims_by_size --limit 1.25 $(BENCH_ARGS)
 
 format: install ## let ruff rewrite the sources

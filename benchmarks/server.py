@@ -1,6 +1,8 @@
-"""A private Postgres for one benchmark, as durable as production; gone with its files at the end.
+"""A private Postgres and a private Redis for one benchmark; gone with their files at the end.
 
-It is the server of the tests (tests/support/services), with settings of its own.
+They are the servers of the tests (tests/support/services), with settings of their own. Postgres is
+as durable as production. Redis keeps nothing on disk: what it holds is a lock and a copy of what
+Postgres has.
 """
 
 from __future__ import annotations
@@ -8,14 +10,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 
 WAL_MAX = "4GB"
 """So that a fill is not one checkpoint after the other. Each first change of a page after one
 writes the whole page, and a fill with random ids changes nearly all of them."""
+
+SHARED_BUFFERS: Final = "256MB"
+"""Of a server that a throughput benchmark starts: the tables of a run, whole."""
+
+VOLATILE: Final = {"appendonly": "no", "save": ""}
+"""Redis without a file. Its loss never costs a receipt, so nobody waits for its disk."""
 
 
 class PrivatePostgres(Protocol):
@@ -31,11 +40,31 @@ class PrivatePostgres(Protocol):
         ...
 
 
+class PrivateRedis(Protocol):
+    """What a benchmark needs of the Redis."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        ...
+
+    def database(self) -> str:
+        """Return the address of an empty logical database."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """A Postgres and a Redis."""
+
+    postgres: PrivatePostgres
+    redis: PrivateRedis
+
+
 @contextmanager
 def private_postgres(shared_buffers: str) -> Generator[PrivatePostgres]:
     """Start a server, and stop it and remove its files at the end."""
-    if str(TESTS) not in sys.path:
-        sys.path.append(str(TESTS))
+    _find_support()
     from support.services import Postgres, Services
     from support.services.binaries import find_postgres
 
@@ -47,3 +76,29 @@ def private_postgres(shared_buffers: str) -> Generator[PrivatePostgres]:
         server.create()
         services.adopt(server)
         yield server
+
+
+@contextmanager
+def private_servers(shared_buffers: str = SHARED_BUFFERS) -> Generator[Servers]:
+    """Start a Postgres and a Redis, and stop them and remove their files at the end."""
+    _find_support()
+    from support.services import Redis, Services
+    from support.services.binaries import find_redis
+
+    with private_postgres(shared_buffers) as postgres, Services() as services:
+        redis = Redis(services.site, find_redis(), "bench-redis", **VOLATILE)
+        services.adopt(redis)
+        yield Servers(postgres, redis)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on at the moment."""
+    _find_support()
+    from support.services.server import free_port
+
+    return free_port()
+
+
+def _find_support() -> None:
+    if str(TESTS) not in sys.path:
+        sys.path.append(str(TESTS))

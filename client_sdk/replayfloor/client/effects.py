@@ -12,7 +12,7 @@ from replayfloor.client.events import Event
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.message import Response
-from replayfloor.core.values import value
+from replayfloor.core.values import frozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Operation:
 # -- time and chance --------------------------------------------------------------------------
 
 
-@value
+@frozen
 class Moment:
     """One look at the clocks.
 
@@ -52,24 +52,24 @@ class Moment:
     boot_id: str = ""
 
 
-@value
+@frozen
 class Now(Effect[Moment]):
     """Return what the clocks show."""
 
 
-@value
+@frozen
 class Draw(Effect[float]):
     """Return a uniform random number within [0, 1)."""
 
 
-@value
+@frozen
 class Entropy(Effect[bytes]):
     """Return `count` bytes from a cryptographic source."""
 
     count: int
 
 
-@value
+@frozen
 class Sleep(Effect[None]):
     """Wait for so many seconds."""
 
@@ -79,7 +79,7 @@ class Sleep(Effect[None]):
 # -- one attempt ------------------------------------------------------------------------------
 
 
-@value
+@frozen
 class Reply:
     """An answer. The body is decoded, and empty if it was too large to be read here.
 
@@ -90,7 +90,7 @@ class Reply:
     kept: bytes | None = None
 
 
-@value
+@frozen
 class Failure:
     """No usable answer.
 
@@ -122,7 +122,7 @@ class Send(Effect["Reply | Failure"]):
     first_attempt_at_ns: int
 
 
-@value
+@frozen
 class Emit(Effect[None]):
     """Tell the user's event sink. Never raises."""
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Unpack
 
 import anyio
@@ -17,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.claims import FENCE_BYTES, Fence
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
-from replayfloor.core.message import Headers, get_all, get_first
+from replayfloor.core.message import get_all, get_first
 from replayfloor.server import clock
 from replayfloor.server.asgi_exchange import Connection, Exchange
 from replayfloor.server.declaring import AsyncDeclaringReceipts
@@ -113,18 +112,18 @@ class IdempotencyMiddleware:
         with mounted(lookup):
             if options is None:
                 await self._app(scope, receive, send)
+                return
+            key_lines = get_all(scope["headers"], KEY_HEADER)
+            if key_lines or options.required:
+                await self._protect(Connection(scope, receive, send), options, key_lines)
             else:
-                await self._protect(Connection(scope, receive, send), options)
+                # What the flow would say (Unprotected), at the cost of a comparison.
+                await self._app(scope, receive, self._advertising(send))
 
-    async def _protect(self, connection: Connection, options: Options) -> None:
+    async def _protect(
+        self, connection: Connection, options: Options, key_lines: Sequence[bytes]
+    ) -> None:
         scope = connection.scope
-        headers: Headers = tuple(scope["headers"])
-        key_lines = get_all(headers, KEY_HEADER)
-        if not key_lines and not options.required:
-            # What the flow would say (Unprotected), at the cost of a comparison.
-            plain = self._advertising(connection)
-            await self._app(plain.scope, plain.receive, plain.send)
-            return
         call = Call(
             key_lines=key_lines,
             namespace=self.settings.namespace,
@@ -132,7 +131,7 @@ class IdempotencyMiddleware:
             principal=self._owner(scope) if key_lines else None,
             fence=Fence(secrets.token_bytes(FENCE_BYTES)),
             now_ms=clock.wall_ms(),
-            first_sent_ms=first_sent_ms(get_first(headers, FIRST_SENT_HEADER)),
+            first_sent_ms=first_sent_ms(get_first(scope["headers"], FIRST_SENT_HEADER)),
         )
         self._under_way += 1
         try:
@@ -142,18 +141,18 @@ class IdempotencyMiddleware:
             if self._settled is not None and not self._under_way:
                 self._settled.set()
 
-    def _advertising(self, connection: Connection) -> Connection:
+    def _advertising(self, send: Send) -> Send:
         """Let an answer to a request without a key say how long a key would live here."""
         lifetime = self.settings.lifetime_headers
         if not lifetime:
-            return connection
+            return send
 
-        async def send(message: Message) -> None:
+        async def send_with_lifetime(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message.get("headers", ()), *lifetime]}
-            await connection.send(message)
+            await send(message)
 
-        return replace(connection, send=send)
+        return send_with_lifetime
 
     def _owner(self, scope: Scope) -> str | None:
         return None if self._principal is None else owner(self._principal(scope))

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response
-from replayfloor.core.values import value
+from replayfloor.core.values import frozen
 from replayfloor.server.asgi_capture import Capture, without_body_extensions
 from replayfloor.server.claim import AsyncActiveClaim
 from replayfloor.server.events import EventKind, ServerEvent
@@ -41,7 +41,7 @@ from replayfloor.server.policy import Options
 from replayfloor.server.settings import Settings
 
 
-@value
+@frozen
 class Connection:
     """The ASGI triple of one request."""
 

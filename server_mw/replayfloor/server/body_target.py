@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote_to_bytes
 from starlette.types import Scope
 
 from replayfloor.core.message import Headers, get_first
-from replayfloor.core.values import value
+from replayfloor.core.values import frozen
 
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9._~/-]+")
 """Paths that are in their one form already: unreserved characters (RFC 3986, 2.3) and slashes."""
@@ -29,7 +29,7 @@ _TARGETS: Final = ("RAW_URI", "REQUEST_URI")
 cheroot; and Werkzeug both. PEP 3333 has no place for it."""
 
 
-@value
+@frozen
 class RequestHead:
     """A request without its body. Header names are lower-case; `content_type` may be empty."""
 

@@ -47,10 +47,10 @@ class Entry(Generic[EntryT, AnswerT]):
 class Coalescer(Generic[EntryT, AnswerT]):
     """Performs operations in batches, oldest first, `lanes` batches at a time.
 
-    `perform` is given what was asked, at most `entries_max` of distinct keys and sorted by them, and
-    returns as many answers in the same order; an Exception among them is raised for its own operation. What
-    `perform` itself raises is raised for each of them. `in_order`: one lane, and everything that
-    could undo an operation is put into this coalescer too.
+    `perform` is given what was asked, at most `entries_max` of distinct keys and sorted by them,
+    and returns as many answers in the same order; an Exception among them is raised for its own
+    operation. What `perform` itself raises is raised for each of them. `in_order`: one lane, and
+    everything that could undo an operation is put into this coalescer too.
     """
 
     def __init__(

@@ -8,12 +8,12 @@ from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import Receipt
-from replayfloor.core.values import value
+from replayfloor.core.values import frozen
 from replayfloor.server.body_rules import DEFAULT_BODY_RULE, BodyRule
 from replayfloor.server.events import ServerEvent
 
 
-@value
+@frozen
 class RequestRead:
     """The whole body is here, within the limit, since `at_ms` (ms since 1970; None: at once)."""
 
@@ -21,12 +21,12 @@ class RequestRead:
     at_ms: int | None = None
 
 
-@value
+@frozen
 class BodyTooLarge:
     """The body exceeds the limit; it was not read to its end."""
 
 
-@value
+@frozen
 class ClientGone:
     """The client closed the connection before the body was complete."""
 
@@ -34,14 +34,14 @@ class ClientGone:
 RequestAnswer: TypeAlias = RequestRead | BodyTooLarge | ClientGone
 
 
-@value
+@frozen
 class ReadRequest(Effect[RequestAnswer]):
     """Read the body and make the fingerprint of the request, in which it counts by `rule`."""
 
     rule: BodyRule = DEFAULT_BODY_RULE
 
 
-@value
+@frozen
 class Captured:
     """The handler's answer. Unless it is `complete`, it is endless or exceeds the limit, and
     `response.body` is its beginning. `recorded` is the receipt that the handler has written in a
@@ -52,19 +52,19 @@ class Captured:
     recorded: Receipt | None = None
 
 
-@value
+@frozen
 class Execute(Effect[Captured]):
     """Run the handler until its answer is complete, or known to be too large. May raise."""
 
 
-@value
+@frozen
 class Pause(Effect[None]):
     """Let time pass without holding a thread or a connection."""
 
     pause_ms: int
 
 
-@value
+@frozen
 class Emit(Effect[None]):
     """Tell whoever listens. Never raises."""
 

@@ -13,7 +13,7 @@ from typing import NewType, TypeAlias
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
 from replayfloor.core.receipt import Receipt
-from replayfloor.core.values import value
+from replayfloor.core.values import frozen
 
 Fence = NewType("Fence", bytes)
 """16 random bytes made per request. They are the owner token of the lock and the fence of the
@@ -26,12 +26,12 @@ FENCE_BYTES = 16
 # -- the lock ---------------------------------------------------------------------------------
 
 
-@value
+@frozen
 class Acquired:
     """The lock is this fence's until it is released or the lease ends."""
 
 
-@value
+@frozen
 class Held:
     """Another fence holds the lock for at most `left_ms`."""
 
@@ -39,14 +39,14 @@ class Held:
     left_ms: int
 
 
-@value
+@frozen
 class Cached:
     """The key is finished and its receipt was kept in the lock's place."""
 
     receipt: Receipt
 
 
-@value
+@frozen
 class LockUnavailable:
     """The lock did not answer in time. Go on: the receipts alone are enough."""
 
@@ -54,7 +54,7 @@ class LockUnavailable:
 LockAnswer: TypeAlias = Acquired | Held | Cached | LockUnavailable
 
 
-@value
+@frozen
 class Acquire(Effect[LockAnswer]):
     """Take the lock of an id unless another fence holds it (one atomic operation).
 
@@ -68,7 +68,7 @@ class Acquire(Effect[LockAnswer]):
     lease_ms: int
 
 
-@value
+@frozen
 class Release(Effect[bool]):
     """End the lock if, and only if, it is still this fence's; say whether it was.
 
@@ -82,7 +82,7 @@ class Release(Effect[bool]):
     keep_ms: int = 0
 
 
-@value
+@frozen
 class Extend(Effect[bool]):
     """Begin the lock's lease anew if it is still this fence's; say whether it was.
 
@@ -108,7 +108,7 @@ class Reuse(StrEnum):
     """No key is taken that has no live receipt: the caller knows it to be older than those."""
 
 
-@value
+@frozen
 class Claimed:
     """The key is taken by this fence.
 
@@ -119,7 +119,7 @@ class Claimed:
     reused: bool = False
 
 
-@value
+@frozen
 class InFlight:
     """Another fence holds the claim, and its lease lasts for `left_ms` more."""
 
@@ -127,7 +127,7 @@ class InFlight:
     left_ms: int
 
 
-@value
+@frozen
 class Finished:
     """The key has a receipt. It is live for `left_ms` more; None if it never expires."""
 
@@ -135,7 +135,7 @@ class Finished:
     left_ms: int | None = None
 
 
-@value
+@frozen
 class Orphaned:
     """Another fence holds the claim and its lease ran out `since_ms` ago; nobody took it over."""
 
@@ -143,7 +143,7 @@ class Orphaned:
     since_ms: int
 
 
-@value
+@frozen
 class Expired:
     """The key was used, or is too old to be a first request, and its receipt is gone."""
 
@@ -151,7 +151,7 @@ class Expired:
 ClaimAnswer: TypeAlias = Claimed | InFlight | Finished | Orphaned | Expired
 
 
-@value
+@frozen
 class Claim(Effect[ClaimAnswer]):
     """Take the key for one execution, durably, or say what stands in the way.
 
@@ -178,7 +178,7 @@ class Claim(Effect[ClaimAnswer]):
     proofs: bool = False
 
 
-@value
+@frozen
 class Finish(Effect[bool]):
     """Turn the claim into a receipt, durably, if it is still this fence's; say whether it was.
 
@@ -190,7 +190,7 @@ class Finish(Effect[bool]):
     receipt: Receipt
 
 
-@value
+@frozen
 class Abandon(Effect[bool]):
     """Free the key if the claim is still this fence's; say whether it was.
 
@@ -201,7 +201,7 @@ class Abandon(Effect[bool]):
     fence: Fence
 
 
-@value
+@frozen
 class Renew(Effect[bool]):
     """Begin the claim's lease anew if it is still this fence's; say whether it was.
 
@@ -216,12 +216,12 @@ class Renew(Effect[bool]):
 # -- the handler's own transaction in the receipts' database ------------------------------------
 
 
-@value
+@frozen
 class Begin(Effect[None]):
     """Open the transaction that the handler writes in. Raises StoreUnavailable."""
 
 
-@value
+@frozen
 class Commit(Effect[bool]):
     """Finish inside the open transaction and commit it; if the claim was lost, roll back.
 
@@ -232,6 +232,6 @@ class Commit(Effect[bool]):
     finish: Finish
 
 
-@value
+@frozen
 class Rollback(Effect[None]):
     """Undo the open transaction, if one is open. Never raises."""

@@ -17,7 +17,7 @@ from enum import StrEnum
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.core.outcome import Outcome, join
-from replayfloor.core.values import value
+from replayfloor.core.values import frozen
 
 EVIDENCE_LENGTH_MAX = 500
 """Characters of evidence kept: enough for an exception's text, too few for a response body."""
@@ -120,7 +120,7 @@ class JournalEntry:
         return join(self.worst, Outcome.UNKNOWN) if lost else self.worst
 
 
-@value
+@frozen
 class Begun:
     """The entry that stands. `resumed`: it stood there before."""
 
@@ -128,7 +128,7 @@ class Begun:
     resumed: bool
 
 
-@value
+@frozen
 class BeginOperation(Effect[Begun]):
     """Write ahead: insert the entry, or return the one that stands. Method: `begin`.
 
@@ -151,7 +151,7 @@ class BeginOperation(Effect[Begun]):
     lease_s: float = 0.0
 
 
-@value
+@frozen
 class StartAttempt(Effect[JournalEntry]):
     """Take the lease and count one more attempt, durably, before it is sent. Method:
     `start_attempt`.
@@ -176,7 +176,7 @@ class StartAttempt(Effect[JournalEntry]):
     lease_s: float = 0.0
 
 
-@value
+@frozen
 class EndAttempt(Effect[JournalEntry]):
     """Record the outcome of one attempt; return the entry after it. Method: `end_attempt`.
 
@@ -210,7 +210,7 @@ class EndAttempt(Effect[JournalEntry]):
     send_deadline_ns: int = 0
 
 
-@value
+@frozen
 class RenewLease(Effect[JournalEntry]):
     """Keep the lease over a wait that is longer than it; return the entry after it. Method:
     `renew_lease`.
@@ -227,7 +227,7 @@ class RenewLease(Effect[JournalEntry]):
     lease_s: float
 
 
-@value
+@frozen
 class ReleaseLease(Effect[JournalEntry]):
     """Give the lease back; return the entry after it. Method: `release_lease`.
 
@@ -240,7 +240,7 @@ class ReleaseLease(Effect[JournalEntry]):
     lease_owner: bytes
 
 
-@value
+@frozen
 class CloseOperation(Effect[JournalEntry]):
     """Record, durably, that the send deadline has passed; return the entry after it. Method:
     `close_operation`.
@@ -258,7 +258,7 @@ class CloseOperation(Effect[JournalEntry]):
     elapsed_ns: int = 0
 
 
-@value
+@frozen
 class SettleOperation(Effect[JournalEntry]):
     """Record, durably, what somebody found out about an operation; return the entry after it.
     Method: `settle`.
@@ -277,7 +277,7 @@ class SettleOperation(Effect[JournalEntry]):
     note: str
 
 
-@value
+@frozen
 class ReadOperation(Effect["JournalEntry | None"]):
     """Return the entry of an operation id, or None if there is none. Method: `read`.
 
@@ -288,7 +288,7 @@ class ReadOperation(Effect["JournalEntry | None"]):
     operation_id: str
 
 
-@value
+@frozen
 class ReadPending(Effect[tuple[JournalEntry, ...]]):
     """Return what is open or unknown_final, the oldest first attempt first. Method: `pending`.
 
@@ -301,7 +301,7 @@ class ReadPending(Effect[tuple[JournalEntry, ...]]):
     limit: int = PENDING_MAX
 
 
-@value
+@frozen
 class ReadHistory(Effect[tuple[JournalEntry, ...]]):
     """Return entries of every state, in the order of namespace and operation id. Method:
     `history`.
@@ -334,7 +334,7 @@ class PendingCount:
     oldest_first_attempt_at_ns: int
 
 
-@value
+@frozen
 class CountPending(Effect[tuple[PendingCount, ...]]):
     """Count what is open or unknown_final, however much it is. Method: `count_pending`.
 
@@ -344,7 +344,7 @@ class CountPending(Effect[tuple[PendingCount, ...]]):
     """
 
 
-@value
+@frozen
 class PruneOperations(Effect[int]):
     """Remove finished operations of long ago; return how many were removed. Method: `prune`.
 

@@ -34,8 +34,8 @@ send. Everything a Structured Field would read as bytes, a boolean or a date is 
 
 
 PLAIN_STRING = re.compile(rb'"[ !#-\[\]-~]*"')
-"""A String without an escape (RFC 9651, 3.3.3), whose value is what stands between the quotes. Nearly
-every key is one, and the parser of all structured fields takes twenty times as long."""
+"""A String without an escape (RFC 9651, 3.3.3): its value is what stands between the quotes.
+Nearly every key is one, and the parser of all structured fields takes ten times as long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ because a replay has to be the first answer byte for byte.
 
 from __future__ import annotations
 
-from replayfloor.core.values import value
+from collections.abc import Iterable
+
+from replayfloor.core.values import frozen
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-@value
+@frozen
 class Response:
     """A complete answer. `body` is the content after any coding the application applied."""
 
@@ -20,12 +22,12 @@ class Response:
     body: bytes
 
 
-def get_all(headers: Headers, name: bytes) -> list[bytes]:
+def get_all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
     """Return the values of every line of a header, in order; `name` is lower-case bytes."""
     return [value for field, value in headers if field == name]
 
 
-def get_first(headers: Headers, name: bytes) -> bytes | None:
+def get_first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """Return the value of the first line of a header, or None; `name` is lower-case bytes."""
     for field, value in headers:
         if field == name:

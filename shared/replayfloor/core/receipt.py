@@ -12,7 +12,7 @@ import zlib
 from replayfloor.core.errors import ReceiptCorrupt
 from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint
 from replayfloor.core.message import Headers, Response, get_all
-from replayfloor.core.values import value
+from replayfloor.core.values import frozen
 
 VERSION = 1
 _TOMBSTONE = 0x01
@@ -39,7 +39,7 @@ Content-Length by us; a cookie or a challenge of the first caller is not the sec
 _DROPPED = HOP_BY_HOP | PER_MESSAGE
 
 
-@value
+@frozen
 class Receipt:
     """The durable record of a finished key: which request it was, and what was answered.
 

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def value(cls: type[T]) -> type[T]:
+def frozen(cls: type[T]) -> type[T]:
     """Make a class of values that are compared by their fields and never changed.
 
     What `dataclass(frozen=True, slots=True)` makes is six times as slow to make: it sets each

@@ -11,13 +11,13 @@ from __future__ import annotations
 from replayfloor.core.claims import Reuse
 from replayfloor.core.problem import Problem, invalid_key
 from replayfloor.core.uuid7 import minted_ms
-from replayfloor.core.values import value
+from replayfloor.core.values import frozen
 from replayfloor.server.flow.values import Call
 from replayfloor.server.margins import margin_ms, skew_ms
 from replayfloor.server.policy import AfterExpiry, Options
 
 
-@value
+@frozen
 class Age:
     """`age_ms` is None if nothing tells; `past`: the receipt of a first attempt may be gone."""
 

@@ -11,7 +11,7 @@ from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
 from replayfloor.core.problem import Problem, ProblemKind
 from replayfloor.core.receipt import Receipt
-from replayfloor.core.values import value
+from replayfloor.core.values import frozen
 from replayfloor.server.effects import Captured, Emit
 from replayfloor.server.events import EventKind, ServerEvent
 
@@ -20,7 +20,7 @@ STORE_RETRY_AFTER_S = 2
 client backs off by itself after that."""
 
 
-@value
+@frozen
 class Call:
     """A request as far as it is known before its body.
 
@@ -36,7 +36,7 @@ class Call:
     first_sent_ms: int | None = None
 
 
-@value
+@frozen
 class Admitted:
     """The handler is to be run, once, under this claim.
 
@@ -52,29 +52,29 @@ class Admitted:
     past_horizon: bool = False
 
 
-@value
+@frozen
 class Unprotected:
     """No key was sent and none is required."""
 
 
-@value
+@frozen
 class Exposed:
     """Execute without a receipt, because the route prefers that to a refusal, and say so."""
 
 
-@value
+@frozen
 class Gone:
     """Nobody is left to answer; nothing was executed."""
 
 
-@value
+@frozen
 class Refused:
     """Answer with the problem; the handler was not run, or its effect was rolled back."""
 
     problem: Problem
 
 
-@value
+@frozen
 class Replayed:
     """Answer with the receipt. It is live for `left_ms` more; None if that is not known here."""
 
@@ -82,14 +82,14 @@ class Replayed:
     left_ms: int | None = None
 
 
-@value
+@frozen
 class Answered:
     """Pass the handler's own answer on."""
 
     captured: Captured
 
 
-@value
+@frozen
 class Recorded:
     """Answer with the receipt that the handler has finished itself, as with a first answer."""
 

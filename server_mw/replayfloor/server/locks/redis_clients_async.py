@@ -58,10 +58,11 @@ class AsyncSingleClient:
     async def run_all(self, operations: Sequence[Operation]) -> object:
         """Run operations on any number of keys as one script call."""
         count, arguments = len(operations), batch_arguments(operations)
+        redis = self._redis
         try:
-            return await cast("Awaitable[object]", self._redis.evalsha(BATCH.sha, count, *arguments))
+            return await cast("Awaitable[object]", redis.evalsha(BATCH.sha, count, *arguments))
         except NoScriptError:
-            return await cast("Awaitable[object]", self._redis.eval(BATCH.text, count, *arguments))
+            return await cast("Awaitable[object]", redis.eval(BATCH.text, count, *arguments))
 
     async def forget_idle(self) -> None:
         await self._redis.connection_pool.disconnect(inuse_connections=False)

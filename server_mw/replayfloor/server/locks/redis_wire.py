@@ -32,7 +32,7 @@ of large answers would push out the locks."""
 KEY_PREFIX = "replayfloor:"
 
 ENTRIES_MAX: Final = 128
-"""Operations of one script call. Redis does nothing else meanwhile: some tenths of a millisecond."""
+"""Operations of one script call. Redis does nothing else meanwhile, for some tenths of a ms."""
 
 Arguments = tuple[bytes | int, ...]
 
