@@ -81,7 +81,7 @@ def options_of(arguments: Sequence[str] | None) -> Options:
         help="of each kind in a block at one connection, four times as many at many (%(default)s)",
     )
     add("--connections", type=int, default=16, help="how many `many` are (%(default)s)")
-    add("--shared-buffers", default="128MB", help="of the server (%(default)s)")
+    add("--shared-buffers", default="2GB", help="of the server (%(default)s)")
     add("--limit", type=float, help="exit 1 if a claim's ratio is above it")
     add("--json", type=Path, help="write every figure to this file")
     given = parser.parse_args(arguments)
