@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Callable
 from typing import cast
+from urllib.parse import quote
 
 import django
 from django.conf import settings
@@ -71,7 +72,7 @@ def pay(request: HttpRequest) -> HttpResponse:
         return JsonResponse({"error": "amount_minor must be positive"}, status=400)
     Payment.objects.create(payment_id=wanted["id"], amount_minor=wanted["amount_minor"])
     answer = JsonResponse({"status": "charged", "id": wanted["id"]}, status=201)
-    answer["Location"] = f"/payments/{wanted['id']}"
+    answer["Location"] = f"/payments/{quote(wanted['id'], safe='')}"
     return answer
 
 

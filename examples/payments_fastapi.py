@@ -13,7 +13,7 @@ import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import psycopg
 from fastapi import FastAPI, Request, Response
@@ -43,7 +43,7 @@ class Payment(BaseModel):
     """The body of POST /payments; further members of the JSON object are ignored."""
 
     id: str = Field(min_length=1, max_length=100)
-    amount_minor: int = Field(gt=0)
+    amount_minor: int = Field(gt=0, le=10**12)  # and less than a bigint holds
     currency: str = Field(pattern="^[A-Z]{3}$")
 
 
@@ -79,7 +79,7 @@ app.add_middleware(
 async def pay(payment: Payment, request: Request, response: Response) -> dict[str, object]:
     """Charge a payment, in the transaction that also stores this answer."""
     await request.state.idempotency.connection.execute(CHARGE, payment.model_dump())
-    response.headers["Location"] = f"/payments/{payment.id}"
+    response.headers["Location"] = f"/payments/{quote(payment.id, safe='')}"
     return {"status": "charged", **payment.model_dump()}
 
 

@@ -13,6 +13,7 @@ then released. Any provider with an Idempotency-Key will do, such as the API in 
 from __future__ import annotations
 
 import os
+from urllib.parse import quote
 
 import httpx
 from flask import Flask, request
@@ -59,7 +60,8 @@ def order() -> ResponseReturnValue:
         return later(f"the provider answered {charged.status_code}")
     if charged.is_error:
         return {"error": "the provider refused the charge"}, 402
-    return {"order": wanted["id"], "status": "paid"}, 201, {"Location": f"/orders/{wanted['id']}"}
+    place = f"/orders/{quote(wanted['id'], safe='')}"
+    return {"order": wanted["id"], "status": "paid"}, 201, {"Location": place}
 
 
 def later(why: str) -> ResponseReturnValue:

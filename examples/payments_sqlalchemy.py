@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
@@ -78,7 +79,7 @@ async def pay(payment: Payment, request: Request, response: Response) -> dict[st
     async with async_session(claim) as session:
         session.add(Charge(payment_id=payment.id, amount_minor=payment.amount_minor))
         await session.commit()  # ends a savepoint; the middleware commits
-    response.headers["Location"] = f"/payments/{payment.id}"
+    response.headers["Location"] = f"/payments/{quote(payment.id, safe='')}"
     return {"status": "charged", **payment.model_dump()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.types import Message
 
+from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Response
 from replayfloor.server.asgi_capture import Capture, without_body_extensions
 from replayfloor.server.effects import Captured
@@ -131,3 +132,13 @@ def test_extensions_that_bypass_the_body_messages_are_hidden_and_the_others_are_
 
     assert without_body_extensions(hidden | kept) == kept
     assert without_body_extensions(None) == without_body_extensions({}) == {}
+
+
+@pytest.mark.parametrize("value", [b"/orders/1\r\nset-cookie: a=b", b"a\nb", b"a\x00b"])
+def test_an_answer_that_no_server_can_send_is_refused_before_anything_is_stored(
+    value: bytes,
+) -> None:
+    capture = Capture(100, HEADERS_MAX)
+
+    with pytest.raises(UsageError, match="CR, LF or NUL"):
+        capture.add({**START, "headers": [(b"location", value)]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -142,7 +142,7 @@ async def test_what_is_cancelled_before_its_turn_is_never_performed(
         trips.may_end.release()
 
     assert await other == "OTHER"
-    assert await asyncio.gather(cancelled, return_exceptions=True) != ["CANCELLED"]
+    assert cancelled.cancelled()
     assert trips.batches == [["z"], ["other"]]
 
 
@@ -187,3 +187,33 @@ async def test_draining_waits_for_what_nobody_waits_for(
     await coalescer.drain()
 
     assert trips.batches == [["a"], ["again"]]
+
+
+async def test_who_is_cancelled_between_the_answer_and_its_reading_waits_for_nothing() -> None:
+    class Answers(list[str]):
+        def __iter__(self) -> Iterator[str]:
+            yield "A"
+            cancelled.cancel()  # its answer was set just now, and it has not run since
+            yield "B"
+
+    async def perform(asked: Sequence[str]) -> Sequence[str]:
+        return Answers(asked)
+
+    cancelled, other = ask(Coalescer(perform, entries_max=4), "a", "b")
+    async with asyncio.timeout(2):
+        await asyncio.wait([cancelled, other])
+
+    assert cancelled.cancelled()
+    assert other.result() == "B"
+
+
+async def test_each_of_a_failed_batch_has_a_failure_of_its_own(
+    trips: RoundTrips, coalescer: Coalescer[str, str]
+) -> None:
+    tasks = ask(coalescer, "a", "break")
+    trips.may_end.release()
+
+    first, second = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert type(first) is type(second) is ConnectionError
+    assert first is not second

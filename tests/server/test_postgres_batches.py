@@ -65,7 +65,7 @@ def finish(claimed: Claim, status: int = 201) -> Finish:
 
 
 def transactions(database: psycopg.Connection, table: str) -> int:
-    row = database.execute(f"select count(distinct xmin::text) from replayfloor.{table}").fetchone()  # type: ignore[arg-type]
+    row = database.execute(f"select count(distinct xmin::text) from replayfloor.{table}").fetchone()
     assert row is not None
     return int(row[0])
 
@@ -280,9 +280,7 @@ async def test_another_isolation_level_is_refused(
     await receipts.open()
     await receipts.close()
     name = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
-    database.execute(
-        f"alter database {name} set default_transaction_isolation = 'repeatable read'"  # type: ignore[arg-type]
-    )
+    database.execute(f"alter database {name} set default_transaction_isolation = 'repeatable read'")
 
     with pytest.raises(psycopg.errors.InvalidTransactionState, match="READ COMMITTED"):
         await receipts.claim(claim())

@@ -231,11 +231,25 @@ def test_a_commit_that_was_not_sent_is_not_reported(
     transaction = blocking.begin()
     connection = transaction.lend()
 
-    def finished(_finish: Finish) -> bool:
+    def closed_meanwhile(_deadline: float) -> bool:
         connection.close()
         return True
 
-    monkeypatch.setattr(transaction, "_finish", finished)
+    monkeypatch.setattr(transaction, "_is_quiet", closed_meanwhile)
     with pytest.raises(StoreUnavailable) as raised:
         transaction.commit(Finish(new_id(), new_fence(), receipt()))
     assert raised.value.performed is False
+
+
+def test_a_commit_of_which_nothing_was_heard_is_not_reported(
+    blocking: PostgresReceipts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psycopg leaves a block on a connection that was closed in the meantime without a word."""
+    transaction = blocking.begin()
+    monkeypatch.setattr(transaction._block, "__exit__", lambda *_error: None)
+    id_, fence = new_id(), new_fence()
+    blocking.claim(claim(id_, fence))
+
+    with pytest.raises(StoreUnavailable) as raised:
+        transaction.commit(Finish(id_, fence, receipt()))
+    assert raised.value.performed is None

@@ -82,7 +82,7 @@ async def test_every_kind_of_operation_is_answered_in_one_call(lock: AsyncRedisL
     assert isinstance(answers[1], Held)
     assert LONG_MS - 10_000 < answers[1].left_ms <= LONG_MS
     assert answers[2] == Cached(receipt())
-    assert answers[3:] == [True, False, False]
+    assert list(answers[3:]) == [True, False, False]
     assert await lock.release(Release(mine.id, mine.fence))
 
 
@@ -94,7 +94,7 @@ async def test_a_damaged_value_is_the_failure_of_its_own_key(
     damaged, others = new_id(), [acquire() for _ in range(10)]
     match damage:
         case "another type":
-            await client.rpush(key_of(damaged), "x")  # type: ignore[misc]
+            await client.rpush(key_of(damaged), "x")
         case "another value":
             await client.set(key_of(damaged), b"Lnot what was written here")
         case _:
@@ -121,7 +121,7 @@ async def test_an_operation_comes_after_the_one_before_it_on_the_same_key(
         lock.acquire(first), lock.release(Release(first.id, first.fence)), lock.acquire(second)
     )
 
-    assert answers == [Acquired(), True, Acquired()]
+    assert list(answers) == [Acquired(), True, Acquired()]
 
 
 async def test_nobody_waits_for_the_end_of_a_lock(redis_server: Redis) -> None:

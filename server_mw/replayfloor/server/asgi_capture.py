@@ -14,6 +14,7 @@ from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response, get_first
 from replayfloor.core.receipt import Receipt
 from replayfloor.server.effects import Captured
+from replayfloor.server.responses import refuse_unsendable
 
 
 class Capture:
@@ -80,7 +81,9 @@ class Capture:
 
 def _headers(start: Message) -> Headers:
     pairs = cast("Iterable[tuple[bytes, bytes]]", start.get("headers", ()))
-    return tuple([(bytes(name).lower(), bytes(value)) for name, value in pairs])
+    headers = tuple([(bytes(name).lower(), bytes(value)) for name, value in pairs])
+    refuse_unsendable([part for pair in headers for part in pair])
+    return headers
 
 
 def _is_event_stream(headers: Headers) -> bool:

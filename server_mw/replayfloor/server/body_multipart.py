@@ -44,7 +44,9 @@ class PartsHash:
 
     Independent of the boundary and of the order of parts with different names; the parts of one
     name keep their order. An epilogue is ignored (RFC 2046, 5.1.1). Unclear, and so without a
-    digest, are a preamble, white space after a delimiter, and more than FIELDS_MAX delimiters.
+    digest, are a preamble, white space after a delimiter, more than FIELDS_MAX delimiters, and
+    what only some readers take for a delimiter: within a line, in the epilogue, or with more
+    behind it. Django, for one, reads on after the last delimiter.
     """
 
     def __init__(self, boundary: bytes, excluded: frozenset[bytes]) -> None:
@@ -52,7 +54,7 @@ class PartsHash:
         self._excluded = excluded
         self._opening, self._delimiter = b"--" + boundary, b"\r\n--" + boundary
         self._opened = self._tail = b""
-        self._delimiters = 0
+        self._delimiters = self._begun = 0
         self._parts: list[tuple[bytes, bytes]] = []
         self._part = _Part()
         self._is_clear, self._is_complete = True, False
@@ -103,10 +105,17 @@ class PartsHash:
             raise _Unclear("too many delimiters")
         if delimiter + b" " in window or delimiter + b"\t" in window:
             raise _Unclear("a delimiter with white space after it")
+        # What precedes the first two bytes is in the window before.
+        at = window.find(self._opening, 2)
+        while at >= 0:
+            if window[at - 2 : at] != b"\r\n":
+                raise _Unclear("a delimiter within a line")
+            at = window.find(self._opening, at + 1)
 
     def digest(self) -> bytes | None:
         """Return the digest, or None if the body is malformed, unclear or not complete."""
-        if not (self._is_clear and self._is_complete):
+        # Each part ends with one delimiter, and none follows the last.
+        if not (self._is_clear and self._is_complete and self._delimiters == self._begun):
             return None
         whole = hashlib.sha256(b"m")
         # Stable: the parts of one name stay in their order.
@@ -115,6 +124,7 @@ class PartsHash:
         return whole.digest()
 
     def _begin_part(self) -> None:
+        self._begun += 1
         self._part = _Part()
 
     def _add_field(self, data: bytes, start: int, end: int) -> None:

@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
+from copy import copy
 from typing import Generic, TypeVar
 
 from replayfloor.server.shield import to_the_end
@@ -35,6 +36,7 @@ class Entry(Generic[EntryT, AnswerT]):
 
     def settle(self, answer: AnswerT | Exception) -> None:
         """Hand over the answer, or the failure, to whoever still waits for it."""
+        self.under_way = False
         if not self.answer.done():
             if isinstance(answer, Exception):
                 self.answer.set_exception(answer)
@@ -49,8 +51,9 @@ class Coalescer(Generic[EntryT, AnswerT]):
 
     `perform` is given what was asked, at most `entries_max` of distinct keys and sorted by them,
     and returns as many answers in the same order; an Exception among them is raised for its own
-    operation. What `perform` itself raises is raised for each of them. `in_order`: one lane, and
-    everything that could undo an operation is put into this coalescer too.
+    operation. What `perform` itself raises is raised for each of them. `in_order`: one lane, what
+    was asked for first is performed first, also within a batch, whatever the keys; and everything
+    that could undo an operation is put into this coalescer too.
     """
 
     def __init__(
@@ -87,11 +90,11 @@ class Coalescer(Generic[EntryT, AnswerT]):
         try:
             return await entry.answer
         except asyncio.CancelledError:
-            if not entry.under_way:
-                self._waiting.remove(entry)
-            elif not self._in_order:
+            if entry.under_way and not self._in_order:
                 ended = entry.ended = asyncio.get_running_loop().create_future()
                 await to_the_end(lambda: ended)
+            elif not entry.under_way and entry in self._waiting:
+                self._waiting.remove(entry)
             raise
 
     async def drain(self) -> None:
@@ -116,7 +119,8 @@ class Coalescer(Generic[EntryT, AnswerT]):
                 answers = await self._perform([entry.asked for entry in batch])
             except Exception as error:  # noqa: BLE001 - raised where the operation is waited for
                 for entry in batch:
-                    entry.settle(error)
+                    # One each: whoever raises it adds to its traceback.
+                    entry.settle(copy(error))
             except BaseException:
                 for entry in batch:
                     entry.answer.cancel()
@@ -127,8 +131,16 @@ class Coalescer(Generic[EntryT, AnswerT]):
                     entry.settle(answer)
 
     def _take(self) -> list[Entry[EntryT, AnswerT]]:
-        """Take the oldest entries; what has the key of another one waits for the next turn."""
+        """Take the oldest entries.
+
+        What has the key of another one waits for the next turn, unless they are in order anyway.
+        """
         waiting = self._waiting
+        if self._in_order:
+            taken = [waiting.popleft() for _ in range(min(len(waiting), self._entries_max))]
+            for entry in taken:
+                entry.under_way = True
+            return taken
         batch: list[Entry[EntryT, AnswerT]] = []
         keys: set[bytes] = set()
         left: list[Entry[EntryT, AnswerT]] = []

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 log = logging.getLogger("replayfloor.server")
@@ -28,29 +29,38 @@ class LeaseKeeper:
     `renew` is given an event that is set when the handler has ended, and raises Stopped then.
     """
 
-    __slots__ = ("_alarm", "_on_lost", "_renew", "stopped")
+    __slots__ = ("_alarm", "_has_ended", "_on_lost", "_renew", "_stopped")
 
     def __init__(
         self, alarm: Alarm, first_s: float, renew: Renew, on_lost: Callable[[], None]
     ) -> None:
         """Begin to wait for the first renewal."""
         self._alarm, self._renew, self._on_lost = alarm, renew, on_lost
-        self.stopped = threading.Event()
+        self._has_ended = False
+        self._stopped: threading.Event | None = None
         alarm.set(first_s, self)
 
     def stop(self) -> None:
         """Renew no more. May be called again."""
-        self.stopped.set()
-        self._alarm.forget(self)
+        self._has_ended = True
+        if self._stopped is not None:
+            self._stopped.set()
+        else:
+            self._alarm.forget(self)
 
     def begin(self) -> None:
-        """Renew from now on, in a thread of its own; called when the first renewal is due."""
-        if not self.stopped.is_set():
-            _start(self._keep, "replayfloor-lease")
+        """Renew from now on, in a thread of its own; called when the first renewal is due.
 
-    def _keep(self) -> None:
+        The event is made here: most handlers have ended before. One that ends just now has either
+        been noted as ended, which is looked at after the event is there, or sees the event.
+        """
+        stopped = self._stopped = threading.Event()
+        if not self._has_ended:
+            _start(partial(self._keep, stopped), "replayfloor-lease")
+
+    def _keep(self, stopped: threading.Event) -> None:
         try:
-            self._renew(self.stopped)
+            self._renew(stopped)
         except Stopped:
             return
         except Exception:

@@ -189,4 +189,3 @@ class AsyncPerformer:
         """Give up the body."""
         if self._body is not None:
             self._body.close()
-

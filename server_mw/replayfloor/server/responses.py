@@ -149,3 +149,16 @@ def _bytes(value: object, where: str) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
         raise UsageError(f"{where}: expected text or bytes, got {type(value).__name__}")
     return bytes(cast("bytes | bytearray", value))
+
+
+def refuse_unsendable(parts: Iterable[bytes]) -> None:
+    """Raise UsageError if a header's name or value holds what no server can send.
+
+    Asked before anything is stored: so an atomic route is rolled back. Found out by the server,
+    when the receipt is there, it would leave this client and every repetition without an answer.
+    """
+    if _BROKEN_VALUE.search(b"".join(parts)):
+        raise UsageError(
+            "a header of the answer holds CR, LF or NUL, which no server sends (RFC 9110, 5.5); "
+            "percent-encode what came from a client"
+        )

@@ -11,8 +11,10 @@ from typing import TypeAlias
 
 from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response, get_first
+from replayfloor.core.receipt import Receipt
 from replayfloor.server.effects import Captured
 from replayfloor.server.perform_common import BODYLESS
+from replayfloor.server.responses import refuse_unsendable
 
 ExcInfo: TypeAlias = (
     tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
@@ -68,6 +70,7 @@ class Capture:
             self.chunks, self._body_bytes = [], 0
         elif self.status:
             raise UsageError("start_response was called twice without exc_info (PEP 3333)")
+        refuse_unsendable([part.encode("latin-1") for pair in headers for part in pair])
         self.status, self.headers = status, list(headers)
         return self.write
 
@@ -95,8 +98,11 @@ class Capture:
         """From now on hand what is written to `write`: the answer is being sent."""
         self._write_through = write
 
-    def captured(self) -> Captured:
-        """Return the answer as far as it was given. Raises UsageError if it was not begun."""
+    def captured(self, recorded: Receipt | None) -> Captured:
+        """Return the answer as far as it was given, and what was `recorded` of it.
+
+        Raises UsageError if it was not begun.
+        """
         if not self.status:
             raise UsageError("the application returned without calling start_response")
         status = int(self.status[:3])
@@ -110,7 +116,8 @@ class Capture:
             and len(headers) <= self._headers_max
             and (status in BODYLESS or _has_its_length(headers, self._body_bytes))
         )
-        return Captured(Response(status, headers, b"".join(self.chunks)), complete=whole)
+        response = Response(status, headers, b"".join(self.chunks))
+        return Captured(response, complete=whole, recorded=recorded)
 
 
 def _content_type(headers: HeaderList) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from replayfloor.core.errors import UsageError
 from replayfloor.server.claim import ActiveClaim
@@ -94,7 +93,7 @@ class Execution:
 
     def _settle(self) -> None:
         self._stop_renewing()
-        captured = replace(self._capture.captured(), recorded=self._claim.recorded)
+        captured = self._capture.captured(self._claim.recorded)
         # Set first: if settling fails, it has done its own cleanup, and the failure that now rises
         # through the application must not be taken for one of the application's.
         self._settled = True

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, cast
 
 from replayfloor.core.key import DRAFT_REVISION
@@ -35,6 +36,10 @@ class ProblemKind(StrEnum):
     HANDLER_FAILED = "handler-failed"
     STORE_UNAVAILABLE = "store-unavailable"
 
+
+ANSWERS_KNOWN_MAX: Final = 256
+"""Refusals whose answer is remembered: a lease has some thirty values of Retry-After, and whoever
+sends thousands of duplicates is not to keep a server busy with writing the same JSON."""
 
 _STATUS_AND_TITLE: Final[dict[ProblemKind, tuple[int, str]]] = {
     ProblemKind.MISSING_KEY: (400, "This operation requires an Idempotency-Key"),
@@ -76,23 +81,36 @@ class Problem:
 
     def to_response(self, documentation: str = DOCUMENTATION) -> Response:
         """Return the answer to send; `documentation` is the page the link leads to."""
-        content: dict[str, int | str | bool] = {
-            "type": self.type,
-            "title": self.title,
-            "status": self.status,
-            "detail": self.detail,
-            "documentation": documentation,
-        }
-        headers: Headers = (
-            (b"content-type", MEDIA_TYPE.encode()),
-            (b"link", f'<{documentation}>; rel="describedby"; type="text/html"'.encode()),
-            (b"cache-control", b"no-store"),
-        )
-        if self.retry_after_s is not None:
-            content["retry_after"] = self.retry_after_s
-            headers += ((b"retry-after", str(self.retry_after_s).encode()),)
-        body = json.dumps(content | self.members, ensure_ascii=False).encode()
-        return Response(self.status, headers, body)
+        if self.members:
+            return _written(self, documentation)
+        return _remembered(self.kind, self.detail, self.retry_after_s, documentation)
+
+
+@lru_cache(ANSWERS_KNOWN_MAX)
+def _remembered(
+    kind: ProblemKind, detail: str, retry_after_s: int | None, documentation: str
+) -> Response:
+    return _written(Problem(kind, detail, retry_after_s), documentation)
+
+
+def _written(problem: Problem, documentation: str) -> Response:
+    content: dict[str, int | str | bool] = {
+        "type": problem.type,
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+        "documentation": documentation,
+    }
+    headers: Headers = (
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"link", f'<{documentation}>; rel="describedby"; type="text/html"'.encode()),
+        (b"cache-control", b"no-store"),
+    )
+    if problem.retry_after_s is not None:
+        content["retry_after"] = problem.retry_after_s
+        headers += ((b"retry-after", str(problem.retry_after_s).encode()),)
+    body = json.dumps(content | problem.members, ensure_ascii=False).encode()
+    return Response(problem.status, headers, body)
 
 
 def problem_kind(content_type: bytes, body: bytes) -> ProblemKind | None:

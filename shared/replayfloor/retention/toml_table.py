@@ -19,6 +19,12 @@ from replayfloor.retention.toml_lines import KeyPath, key_lines
 Content: TypeAlias = Mapping[str, object]
 
 _PLACE: Final = re.compile(r"\(at line (\d+), column \d+\)")
+INTEGER_END: Final = 1 << 63
+"""Integers of TOML have 64 bits (TOML 1.0, Integer)."""
+
+_LONG_NUMBER: Final = re.compile(r"[0-9][0-9_]{639,}")
+"""640 digits is the least that the interpreter can be told to convert."""
+
 _SIMILAR: Final = 0.6
 """From here on two names are taken for one, mistyped; the standard library's own default."""
 
@@ -64,16 +70,49 @@ class Document:
 def read_document(text: str, file: str) -> Document:
     """Return a text of TOML, parsed; `file` is its name for messages. Raises PolicyError."""
     try:
-        content = tomllib.loads(text)
+        # tomllib reads "\r\n" as one end of line, and so does the count of "\n".
+        document = Document(file, tomllib.loads(text), key_lines(text))
     except tomllib.TOMLDecodeError as error:
         found = _PLACE.search(str(error))
         line = int(found[1]) if found else text.count("\n") + 1
         message = _PLACE.sub("", str(error)).strip()
         raise PolicyError(f"this is not TOML: {message}", file=file, line=line) from None
     except RecursionError:
-        raise PolicyError("this is nested too deeply", file=file) from None
-    # tomllib reads "\r\n" as one end of line, and so does the count of "\n".
-    return Document(file, content, key_lines(text))
+        raise PolicyError("this is nested too deeply", file=file, line=_deepest(text)) from None
+    except ValueError as error:
+        # The interpreter converts no integer of so many digits, and tomllib lets its error pass.
+        number = _LONG_NUMBER.search(text)
+        line = text.count("\n", 0, number.start() if number else len(text)) + 1
+        raise PolicyError(f"a number is too long: {error}", file=file, line=line) from None
+    _refuse_long_integers(document)
+    return document
+
+
+def _refuse_long_integers(document: Document) -> None:
+    """Refuse what TOML does not have: the interpreter cannot even show some of them."""
+    unseen: list[tuple[KeyPath, object]] = [((), document.content)]
+    while unseen:
+        path, value = unseen.pop()
+        if isinstance(value, int) and not -INTEGER_END <= value < INTEGER_END:
+            raise document.error(path, "an integer has more than 64 bits")
+        if isinstance(value, dict):
+            members = cast("dict[str, object]", value)
+            unseen.extend(((*path, key), each) for key, each in members.items())
+        elif isinstance(value, list):
+            elements = cast("list[object]", value)
+            unseen.extend(((*path, at), each) for at, each in enumerate(elements))
+
+
+def _deepest(text: str) -> int:
+    """Return the line on which most brackets are open; those in strings are counted too."""
+    depth = most = 0
+    line = deepest = 1
+    for char in text:
+        line += char == "\n"
+        depth += (char in "[{") - (char in "]}")
+        if depth > most:
+            most, deepest = depth, line
+    return deepest
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Blocking receipts in Postgres, with psycopg 3: arguments, one round trip, decode.
 
-No decisions here. Any number of threads may use one store. A process that was forked from one that
+No decisions here. Any number of threads may use one store; claims and finishes that arrive while
+others are under way share a statement and a commit. A process that was forked from one that
 had used it gets connections of its own: two processes on one connection would read each other's
 answers.
 """
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from math import inf
 from time import monotonic
 from typing import LiteralString
@@ -19,6 +21,7 @@ from psycopg_pool import ConnectionPool
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import StoreUnavailable
+from replayfloor.server.coalesce_threads import Coalescer, Take
 from replayfloor.server.resources import load
 from replayfloor.server.stores.policies import (
     Declaration,
@@ -26,10 +29,10 @@ from replayfloor.server.stores.policies import (
     declaration_parameters,
     declared_of,
 )
+from replayfloor.server.stores.postgres_batch import ENTRIES_MAX, joins_claims, joins_finishes
 from replayfloor.server.stores.postgres_connection import (
     BoundedConnection,
     Pool,
-    answered_by,
     check_open,
     get_connection,
 )
@@ -43,14 +46,15 @@ from replayfloor.server.stores.postgres_options import (
     PostgresOptions,
 )
 from replayfloor.server.stores.postgres_schema import never_migrated, require, schema_state
-from replayfloor.server.stores.postgres_transaction import PostgresTransaction
-from replayfloor.server.stores.postgres_values import (
-    abandon_parameters,
-    claim_answer,
-    claim_parameters,
-    finish_parameters,
-    renew_parameters,
+from replayfloor.server.stores.postgres_together import (
+    claim_all,
+    claim_one,
+    finish_all,
+    finish_one,
+    one_row,
 )
+from replayfloor.server.stores.postgres_transaction import PostgresTransaction
+from replayfloor.server.stores.postgres_values import abandon_parameters, renew_parameters
 from replayfloor.server.stores.protocols import Row
 
 _inherited: list[tuple[Pool, Pool]] = []
@@ -83,6 +87,12 @@ class PostgresReceipts:
             handler_connections=handler_connections,
             operation_s=operation_s,
         )
+        self._claims = Coalescer(
+            self._claim_all, self._claim, entries_max=ENTRIES_MAX, limit_s=operation_s
+        )
+        self._finishes = Coalescer(
+            self._finish_all, self._finish, entries_max=ENTRIES_MAX, limit_s=operation_s
+        )
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -104,12 +114,15 @@ class PostgresReceipts:
 
     def claim(self, claim: Claim) -> ClaimAnswer:
         """See `replayfloor.core.claims.Claim`."""
-        return claim_answer(self._call(load("sql/postgres/claim.sql"), claim_parameters(claim)))
+        if joins_claims(claim):
+            return self._claims.ask(claim.id, claim)
+        return self._claim(claim, self._deadline())
 
     def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
-        (done,) = self._call(load("sql/postgres/finish.sql"), finish_parameters(finish))
-        return bool(done)
+        if joins_finishes(finish):
+            return self._finishes.ask(finish.id, finish)
+        return self._finish(finish, self._deadline())
 
     def abandon(self, abandon: Abandon) -> bool:
         """See `replayfloor.core.claims.Abandon`."""
@@ -192,32 +205,47 @@ class PostgresReceipts:
 
     def _check_schema(self, protocol: Pool, deadline: float) -> None:
         try:
-            row = self._one_row(protocol, load("sql/postgres/state.sql"), None, deadline)
+            connection = get_connection(protocol, deadline)
+            try:
+                row = one_row(connection, load("sql/postgres/state.sql"), None, deadline)
+            finally:
+                protocol.putconn(connection)
             state = schema_state(row)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             state = never_migrated()
         require(state, self._options.advice)
 
+    # -- round trips ------------------------------------------------------------------------------
+
+    def _claim(self, claim: Claim, deadline: float) -> ClaimAnswer:
+        with self._connected(deadline) as connection:
+            return claim_one(connection, claim, deadline)
+
+    def _claim_all(self, take: Take[Claim], deadline: float) -> Sequence[ClaimAnswer | Exception]:
+        with self._connected(deadline) as connection:
+            return claim_all(connection, take(), deadline)
+
+    def _finish(self, finish: Finish, deadline: float) -> bool:
+        with self._connected(deadline) as connection:
+            return finish_one(connection, finish, deadline)
+
+    def _finish_all(self, take: Take[Finish], deadline: float) -> Sequence[bool | Exception]:
+        with self._connected(deadline) as connection:
+            return finish_all(connection, take(), deadline)
+
     def _call(self, query: LiteralString, parameters: Mapping[str, object]) -> Row:
         deadline = self._deadline()
-        protocol, _handlers = self._opened(deadline)
-        return self._one_row(protocol, query, parameters, deadline)
+        with self._connected(deadline) as connection:
+            return one_row(connection, query, parameters, deadline)
 
-    def _one_row(
-        self,
-        pool: Pool,
-        query: LiteralString,
-        parameters: Mapping[str, object] | None,
-        deadline: float,
-    ) -> Row:
-        connection = get_connection(pool, deadline)
+    @contextmanager
+    def _connected(self, deadline: float) -> Generator[BoundedConnection]:
+        protocol, _handlers = self._opened(deadline)
+        connection = get_connection(protocol, deadline)
         try:
-            with answered_by(connection, deadline):
-                row = connection.execute(query, parameters).fetchone()
+            yield connection
         finally:
-            pool.putconn(connection)
-        assert row is not None  # each statement returns exactly one row
-        return row
+            protocol.putconn(connection)
 
 
 def _close(pools: tuple[Pool, ...]) -> None:

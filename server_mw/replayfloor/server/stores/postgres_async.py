@@ -238,9 +238,7 @@ class AsyncPostgresReceipts:
         (row,) = await self._rows(query, parameters)
         return row
 
-    async def _rows(
-        self, query: LiteralString, parameters: Mapping[str, object]
-    ) -> Sequence[Row]:
+    async def _rows(self, query: LiteralString, parameters: Mapping[str, object]) -> Sequence[Row]:
         deadline = self._deadline()
         protocol, _handlers = await self._opened(deadline)
         return await self._rows_of(protocol, query, parameters, deadline)

@@ -18,6 +18,7 @@ from replayfloor.core.errors import StoreUnavailable, UsageError
 from replayfloor.server.resources import load
 from replayfloor.server.stores.postgres_connection import BoundedConnection, Pool, answered_by
 from replayfloor.server.stores.postgres_link import (
+    CLAIM_LOST,
     CUT_S,
     ENDED,
     NOT_QUIET,
@@ -72,30 +73,42 @@ class PostgresTransaction:
         self.lend()
         self.lent = False
         try:
-            finished = self._finish(finish)
-            if finished:
-                require_open(self._connection)
-                self._begun = None
-                with answered_by(self._connection, monotonic() + self._operation_s):
-                    self._block.__exit__(None, None, None)
+            deadline = monotonic() + self._operation_s
+            if not self._is_quiet(deadline):
+                # Nothing was sent, so nothing was committed, whatever else is not known.
+                raise StoreUnavailable(NOT_QUIET, performed=False)
+            require_open(self._connection)
+            with answered_by(self._connection, deadline):
+                self._finish_and_commit(finish)
+            return True
+        except psycopg.Error as error:
+            if error.sqlstate == CLAIM_LOST:
+                return False
+            raise
         finally:
             self.rollback()
-        return finished
 
-    def _finish(self, finish: Finish) -> bool:
-        deadline = monotonic() + self._operation_s
+    def _finish_and_commit(self, finish: Finish) -> None:
+        """Send the receipt and the COMMIT in one go.
+
+        The server skips what follows a statement that failed, so a receipt that cannot be stored,
+        or whose claim was lost, takes the COMMIT with it.
+        """
+        query, parameters = load("sql/postgres/finish_or_fail.sql"), finish_parameters(finish)
         try:
-            if not self._is_quiet(deadline):
-                raise StoreUnavailable(NOT_QUIET)
-            with answered_by(self._connection, deadline):
+            with self._connection.pipeline():
                 # The handler may have given the connection another row factory.
-                cursor = self._connection.cursor(row_factory=tuple_row)
-                cursor.execute(load("sql/postgres/finish.sql"), finish_parameters(finish))
-                return cursor.fetchone() == (True,)
-        except StoreUnavailable as error:
-            # The COMMIT was not sent, so nothing was committed, whatever else is not known.
-            error.performed = False
-            raise
+                self._connection.cursor(row_factory=tuple_row).execute(query, parameters)
+                self._begun = None
+                self._block.__exit__(None, None, None)
+        except psycopg.errors.PipelineAborted as aborted:
+            # That the COMMIT was skipped. If the answers do not arrive together, psycopg raises
+            # this in the place of what went wrong first.
+            first = aborted.__context__
+            raise first if isinstance(first, psycopg.Error) else aborted from None
+        if self._connection.info.transaction_status is not TransactionStatus.IDLE:
+            # psycopg leaves a block on a connection that was closed meanwhile without a word.
+            raise StoreUnavailable("the connection was closed during the COMMIT")
 
     def rollback(self) -> None:
         """See `replayfloor.core.claims.Rollback`. After a commit it only ends the loan."""

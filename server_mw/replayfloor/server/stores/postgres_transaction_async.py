@@ -93,11 +93,19 @@ class AsyncPostgresTransaction:
         or whose claim was lost, takes the COMMIT with it.
         """
         query, parameters = load("sql/postgres/finish_or_fail.sql"), finish_parameters(finish)
-        async with self._connection.pipeline():
-            # The handler may have given the connection another row factory.
-            await self._connection.cursor(row_factory=tuple_row).execute(query, parameters)
-            self._begun = None
-            await self._block.__aexit__(None, None, None)
+        try:
+            async with self._connection.pipeline():
+                # The handler may have given the connection another row factory.
+                await self._connection.cursor(row_factory=tuple_row).execute(query, parameters)
+                self._begun = None
+                await self._block.__aexit__(None, None, None)
+        except psycopg.errors.PipelineAborted as aborted:
+            # What was skipped tells nothing; the statement before it has failed.
+            first = aborted.__context__
+            raise first if isinstance(first, psycopg.Error) else aborted from None
+        if self._connection.info.transaction_status is not TransactionStatus.IDLE:
+            # psycopg leaves a block on a connection that was closed meanwhile without a word.
+            raise StoreUnavailable("the connection was closed during the COMMIT")
 
     async def rollback(self) -> None:
         """See `replayfloor.core.claims.Rollback`. After a commit it only ends the loan."""

@@ -1,8 +1,9 @@
 """Blocking receipts in one SQLite file: real and durable, for one machine. Standard library only.
 
-SQLite has one writer. A turn (a lock) decides on this process's side who that is: an operation,
-or a handler's transaction from its first statement to its end; a thread may begin that, and
-another end it. Only other processes are waited for inside SQLite.
+SQLite has one writer. A turn (a lock) decides on this process's side who that is: operations, or a
+handler's transaction from its first statement to its end; a thread may begin that, and another end
+it. Only other processes are waited for inside SQLite. Operations that arrive while others have the
+turn share the next one, and its commit, which is the one wait for the disk.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar, cast
 from weakref import WeakSet
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
+from replayfloor.server.coalesce_threads import Coalescer, Take
 from replayfloor.server.stores.policies import Declaration, Declared
 from replayfloor.server.stores.policies_sqlite import declare_policy
 from replayfloor.server.stores.sqlite_file import Database
@@ -26,7 +28,10 @@ from replayfloor.server.stores.sqlite_finish_in import finish_in
 from replayfloor.server.stores.sqlite_transaction import SQLiteTransaction
 from replayfloor.server.stores.sqlite_work import (
     BUSY,
+    ENTRIES_MAX,
     OPERATION_S,
+    Work,
+    each_of,
     end_claim,
     finish_claim,
     renew_claim,
@@ -37,6 +42,9 @@ T = TypeVar("T")
 
 FORK_S = 1.0
 """How long a fork waits for its turn: longer than an operation takes, and short for who forks."""
+
+DECLARATION: Final = b"declaration"
+"""Stands for the id of a receipt in the queue: it is no receipt's, which are of 16 bytes."""
 
 FORKED = "the process was forked while a transaction was open on the file; open a store in it anew"
 
@@ -64,6 +72,9 @@ class SQLiteReceipts:
         self._turn = threading.Lock()
         self._database = Database(self._path, operation_s)
         self._paused = self._broken = False
+        self._operations: Coalescer[Work[object], object] = Coalescer(
+            self._together, self._alone, entries_max=ENTRIES_MAX, limit_s=operation_s
+        )
         _stores.add(self)
 
     def open(self) -> None:
@@ -86,24 +97,24 @@ class SQLiteReceipts:
 
     def claim(self, claim: Claim) -> ClaimAnswer:
         """See `replayfloor.core.claims.Claim`."""
-        return self._write(partial(take_claim, claim=claim, now_ms=self.now_ms))
+        return self._write(claim.id, partial(take_claim, claim=claim, now_ms=self.now_ms))
 
     def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
-        return self._write(partial(finish_claim, finish=finish, now_ms=self.now_ms))
+        return self._write(finish.id, partial(finish_claim, finish=finish, now_ms=self.now_ms))
 
     def abandon(self, abandon: Abandon) -> bool:
         """See `replayfloor.core.claims.Abandon`."""
-        return self._write(partial(end_claim, abandon=abandon))
+        return self._write(abandon.id, partial(end_claim, abandon=abandon))
 
     def renew(self, renew: Renew) -> bool:
         """See `replayfloor.core.claims.Renew`."""
-        return self._write(partial(renew_claim, renew=renew, now_ms=self.now_ms))
+        return self._write(renew.id, partial(renew_claim, renew=renew, now_ms=self.now_ms))
 
     def declare(self, declaration: Declaration) -> Declared:
         """See `replayfloor.server.stores.Receipts.declare`."""
         work = partial(declare_policy, declaration=declaration, now_ms=self.now_ms)
-        return self._write(work)
+        return self._write(DECLARATION, work)
 
     def begin(self) -> SQLiteTransaction:
         """See `replayfloor.core.claims.Begin`; the write lock is taken with the first statement."""
@@ -135,17 +146,29 @@ class SQLiteReceipts:
         """Return the store's time in ms since 1970."""
         return int(self._clock() * 1000)
 
-    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        self._take_turn()
+    def _write(self, key: bytes, work: Work[T]) -> T:
+        """Run `work` in a transaction that it may share with others; its commit is durable."""
+        return cast("T", self._operations.ask(key, work))
+
+    def _alone(self, work: Work[T], deadline: float) -> T:
+        self._take_turn(deadline)
         try:
             return self._database.committed(work)
         finally:
             self._turn.release()
 
-    def _take_turn(self) -> None:
+    def _together(self, take: Take[Work[object]], deadline: float) -> Sequence[object]:
+        self._take_turn(deadline)
+        try:
+            return self._database.committed(each_of(take()))
+        finally:
+            self._turn.release()
+
+    def _take_turn(self, deadline: float | None = None) -> None:
         if self._broken:
             raise StoreUnavailable(FORKED, performed=False)
-        if not self._turn.acquire(timeout=self._operation_s):
+        left_s = self._operation_s if deadline is None else max(0.0, deadline - time.monotonic())
+        if not self._turn.acquire(timeout=left_s):
             raise StoreUnavailable(BUSY, performed=False)
 
     # -- for a fork ---------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Asynchronous receipts in one SQLite file: real and durable, for one machine. No dependency.
 
-SQLite has one writer. A turn (a semaphore) decides on this process's side who that is: an
-operation, or a handler's transaction from its first statement to its end. Waiting for the turn
-costs no thread; only other processes are waited for inside SQLite. The turn is not a lock of a
-task, since a handler may begin in one task and be finished in another.
+SQLite has one writer. A turn (a semaphore) decides on this process's side who that is: operations,
+or a handler's transaction from its first statement to its end. Waiting for the turn costs no
+thread; only other processes are waited for inside SQLite. The turn is not a lock of a task, since a
+handler may begin in one task and be finished in another.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 
@@ -24,6 +23,7 @@ from replayfloor.server.stores.policies import Declaration, Declared
 from replayfloor.server.stores.policies_sqlite import declare_policy
 from replayfloor.server.stores.sqlite_file import Database
 from replayfloor.server.stores.sqlite_finish_in import finish_in_async
+from replayfloor.server.stores.sqlite_queue_async import Operations
 from replayfloor.server.stores.sqlite_transaction_async import AsyncSQLiteTransaction
 from replayfloor.server.stores.sqlite_work import (
     BUSY,
@@ -33,8 +33,6 @@ from replayfloor.server.stores.sqlite_work import (
     renew_claim,
     take_claim,
 )
-
-T = TypeVar("T")
 
 
 class AsyncSQLiteReceipts:
@@ -59,6 +57,7 @@ class AsyncSQLiteReceipts:
         self._path, self._operation_s, self._clock = Path(path), operation_s, clock
         self._turn = anyio.Semaphore(1, max_value=1)
         self._database = Database(self._path, operation_s)
+        self._operations = Operations(self._database, self._turn, operation_s)
 
     async def open(self) -> None:
         """Open or create the file."""
@@ -78,24 +77,24 @@ class AsyncSQLiteReceipts:
 
     async def claim(self, claim: Claim) -> ClaimAnswer:
         """See `replayfloor.core.claims.Claim`."""
-        return await self._write(partial(take_claim, claim=claim, now_ms=self.now_ms))
+        return await self._operations.run(partial(take_claim, claim=claim, now_ms=self.now_ms))
 
     async def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
-        return await self._write(partial(finish_claim, finish=finish, now_ms=self.now_ms))
+        return await self._operations.run(partial(finish_claim, finish=finish, now_ms=self.now_ms))
 
     async def abandon(self, abandon: Abandon) -> bool:
         """See `replayfloor.core.claims.Abandon`."""
-        return await self._write(partial(end_claim, abandon=abandon))
+        return await self._operations.run(partial(end_claim, abandon=abandon))
 
     async def renew(self, renew: Renew) -> bool:
         """See `replayfloor.core.claims.Renew`."""
-        return await self._write(partial(renew_claim, renew=renew, now_ms=self.now_ms))
+        return await self._operations.run(partial(renew_claim, renew=renew, now_ms=self.now_ms))
 
     async def declare(self, declaration: Declaration) -> Declared:
         """See `replayfloor.server.stores.AsyncReceipts.declare`."""
         work = partial(declare_policy, declaration=declaration, now_ms=self.now_ms)
-        return await self._write(work)
+        return await self._operations.run(work)
 
     async def begin(self) -> AsyncSQLiteTransaction:
         """See `replayfloor.core.claims.Begin`; the write lock is taken with the first statement."""
@@ -129,14 +128,6 @@ class AsyncSQLiteReceipts:
     def now_ms(self) -> int:
         """Return the store's time in ms since 1970."""
         return int(self._clock() * 1000)
-
-    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in a transaction of its own, in a worker thread; it is not cancelled."""
-        await self._take_turn()
-        try:
-            return await in_thread(partial(self._database.committed, work))
-        finally:
-            self._turn.release()
 
     async def _take_turn(self) -> None:
         try:

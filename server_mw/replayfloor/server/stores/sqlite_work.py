@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import LiteralString, TypeAlias, TypeVar, cast
+from typing import Final, LiteralString, TypeAlias, TypeVar, cast
 from urllib.parse import unquote
 
 from replayfloor.core.claims import (
@@ -35,11 +35,18 @@ from replayfloor.server.stores.sqlite_sweep import sweep_now_and_then
 
 T = TypeVar("T")
 
+Work: TypeAlias = Callable[[sqlite3.Connection], T]
+"""What one operation does inside a transaction."""
+
 FinishSteps: TypeAlias = Generator[tuple[LiteralString, Mapping[str, object]], Sequence[Row], bool]
 
 OPERATION_S = 5.0
 """How long an operation waits for its turn and for other processes before the store counts as
 unavailable; the same as for Postgres."""
+
+ENTRIES_MAX: Final = 128
+"""Operations of one transaction: enough to share the wait for the disk among all that a process
+serves at a time, and few enough that other processes get the file within some milliseconds."""
 
 ENDED = "the claim's transaction has ended; nothing can be written any more"
 
@@ -189,6 +196,30 @@ def committed(work: Callable[[sqlite3.Connection], T], database: sqlite3.Connect
         database.rollback()
         raise
     return result
+
+
+def each_of(works: Sequence[Work[object]]) -> Work[list[object]]:
+    """Return what runs each of several operations; a failure that wrote nothing is its own answer.
+
+    What fails after a write, or ends the transaction, is raised: there is no way to keep what the
+    others did without it.
+    """
+
+    def all_of_them(database: sqlite3.Connection) -> list[object]:
+        answers: list[object] = []
+        for work in works:
+            changes = database.total_changes
+            try:
+                answers.append(work(database))
+            except sqlite3.OperationalError:
+                raise
+            except Exception as error:
+                if database.total_changes != changes or not database.in_transaction:
+                    raise
+                answers.append(error)
+        return answers
+
+    return all_of_them
 
 
 def begin(database: sqlite3.Connection) -> None:
