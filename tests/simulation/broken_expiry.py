@@ -24,7 +24,7 @@ from replayfloor.testing.server_expiry import (
     ExpiryScenario,
     Tells,
 )
-from replayfloor.testing.server_scenario import REQUEST
+from replayfloor.testing.server_process import REQUEST
 from simulation.broken_flows import InsertClaim, Look
 
 
@@ -100,6 +100,15 @@ def look_before_the_insert(call: Call, options: Options) -> Flow[Answer]:
     return Answered(captured)
 
 
+def refuse_before_the_look(call: Call, options: Options) -> Flow[Answer]:
+    """Refuse a key that is too old, whether or not there is a receipt to replay."""
+    key = parse_key(call.key_lines, options.key_rules)
+    age = judge_age(key, call, options)
+    if not isinstance(age, Problem) and age.past:
+        return Refused(key_expired(RETENTION_MS // 1000))
+    return (yield from serve(call, options))
+
+
 def takes_keys_from_the_future(call: Call, options: Options) -> Flow[Answer]:
     """Take a key for made now that says it will be, by however much."""
     key = parse_key(call.key_lines, options.key_rules)
@@ -113,6 +122,9 @@ BROKEN: dict[str, Callable[[], ExpiryScenario]] = {
         process=CachesForAsLongAsEver, at_once=1, used=True
     ),
     "look before the insert": lambda: ExpiryScenario(process=Looking, flow=look_before_the_insert),
+    "expiry judged before the look": lambda: ExpiryScenario(
+        flow=refuse_before_the_look, at_once=1, used=True
+    ),
     "keys from the future": lambda: ExpiryScenario(
         flow=takes_keys_from_the_future, ahead_ms=5 * AHEAD_MS, at_once=1
     ),

@@ -1,36 +1,38 @@
-"""Server flows and processes with one protection removed. The explorer has to catch each of them.
+"""Server flows with one protection removed. The explorer has to catch each of them.
 
-Every entry is a mistake that public projects have made; each stands for one promise.
+Every one is a mistake that public projects have made. Processes with a mistake are in
+`broken_processes`, and which protection each of them lacks is listed in `broken_server`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from replayfloor.core.claims import (
+    Abandon,
     Acquire,
     Acquired,
+    Begin,
     Cached,
     Claim,
     ClaimAnswer,
     Claimed,
     Commit,
     Finish,
+    Finished,
     Held,
+    Orphaned,
     Release,
 )
 from replayfloor.core.effects import Effect, Flow
-from replayfloor.core.errors import ClaimLost
 from replayfloor.core.fingerprint import ReceiptId, receipt_id
-from replayfloor.core.problem import in_flight
+from replayfloor.core.problem import ProblemKind, in_flight, outcome_unknown
 from replayfloor.core.receipt import Receipt, keep
 from replayfloor.server.effects import Captured, Execute
-from replayfloor.server.flow import Answer, Answered, Call, Refused, Replayed
+from replayfloor.server.flow import Answer, Answered, Call, Refused, Replayed, serve
 from replayfloor.server.policy import Effects, Options
-from replayfloor.testing.server_scenario import KEY, REQUEST, Faults, Process, ServerScenario
-
-ONE_OF_EACH = Faults(crashes=1, expiries=1)
+from replayfloor.testing.server_process import REQUEST, Process
+from replayfloor.testing.server_scenario import KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,32 @@ class InsertClaim(Effect[ClaimAnswer]):
     """Insert a claim, without looking for a receipt afterwards."""
 
     claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Show(Effect[None]):
+    """Send the answer to the client."""
+
+    captured: Captured
+
+
+class ShowingProcess(Process):
+    """Performs what the right flow never asks for: its answer is out before the flow has ended."""
+
+    shown: Captured | None = None
+
+    @property
+    def answer(self) -> Answer | None:
+        return Answered(self.shown) if self.shown is not None else super().answer
+
+    def key(self) -> object:
+        return (super().key(), self.shown)
+
+    def perform(self, effect: Effect[object]) -> object:
+        if isinstance(effect, Show):
+            self.shown = effect.captured
+            return None
+        return super().perform(effect)
 
 
 class LookingProcess(Process):
@@ -120,112 +148,37 @@ def look_before_the_insert(call: Call, options: Options) -> Flow[Answer]:
     return Answered(captured)
 
 
-class UnlocksWithoutToken(Process):
-    """Deletes the lock, whoever holds it by now."""
-
-    def perform(self, effect: Effect[object]) -> object:
-        if isinstance(effect, Release):
-            return self.world.release(effect, checked=False)
-        return super().perform(effect)
-
-
-class ExecutesOrphansAgain(Process):
-    """Takes over every orphan, also where a crash leaves an unknown outcome."""
-
-    def perform(self, effect: Effect[object]) -> object:
-        if isinstance(effect, Claim):
-            return self.world.claim(replace(effect, takeover=True))
-        return super().perform(effect)
-
-
-class FinishesWithoutFence(Process):
-    """Commits what it has, although another execution took the claim over."""
-
-    def perform(self, effect: Effect[object]) -> object:
-        if isinstance(effect, Commit):
-            self.world.store(effect.finish.id, effect.finish.receipt)
-            self.world.ledger += self.pending
-            return True
-        return super().perform(effect)
+def answer_before_finish(call: Call, options: Options) -> Flow[Answer]:
+    """Answer as soon as the handler has, and store the receipt after that."""
+    id_ = receipt_id(call.namespace, call.principal, KEY)
+    answer = yield from Claim(id_, REQUEST, call.fence, options.lease_ms, options.takes_over)
+    match answer:
+        case Finished(receipt):
+            return Replayed(receipt)
+        case Claimed():
+            pass
+        case Orphaned():
+            return Refused(outcome_unknown(60))
+        case _:
+            return Refused(in_flight(0))
+    if options.effects is Effects.ATOMIC:
+        yield from Begin()
+    captured = yield from Execute()
+    yield from Show(captured)
+    finish = Finish(id_, call.fence, keep(REQUEST, captured.response))
+    if options.effects is Effects.ATOMIC:
+        yield from Commit(finish)
+    else:
+        yield from finish
+    return Answered(captured)
 
 
-class NeverTakesOver(Process):
-    """Leaves an atomic orphan alone, although it provably did nothing."""
-
-    def perform(self, effect: Effect[object]) -> object:
-        if isinstance(effect, Claim):
-            return self.world.claim(replace(effect, takeover=False))
-        return super().perform(effect)
-
-
-class WritesOutsideTheTransaction(Process):
-    """Has an effect that a rollback does not undo, on a route that says it is atomic."""
-
-    def _execute(self) -> Captured:
-        self.in_transaction = False
-        return super()._execute()
-
-
-class AnswersAfterItLostTheKey(Process):
-    """Takes a refused finish for a stored one, on a route whose orphans are executed again."""
-
-    def perform(self, effect: Effect[object]) -> object:
-        answer = super().perform(effect)
-        return True if isinstance(effect, Finish) else answer
-
-
-class CommitsWithoutItsReceipt(Process):
-    """Keeps what it wrote in its own transaction, although the receipt in it was refused."""
-
-    def _execute_in_own_transaction(self) -> Captured:
-        try:
-            return super()._execute_in_own_transaction()
-        except ClaimLost:
-            self.world.ledger.append(receipt_id("test", None, KEY))
-            raise
-
-
-BROKEN: dict[str, Callable[[], ServerScenario]] = {
-    "look outside the lock": lambda: ServerScenario(
-        Effects.EXTERNAL, flow=look_outside_the_lock, process=LookingProcess
-    ),
-    "lock instead of a claim, lease expires": lambda: ServerScenario(
-        Effects.EXTERNAL,
-        faults=Faults(expiries=1),
-        flow=lock_instead_of_a_claim,
-        process=LookingProcess,
-    ),
-    "lock instead of a claim, process dies": lambda: ServerScenario(
-        Effects.EXTERNAL,
-        faults=Faults(crashes=1),
-        flow=lock_instead_of_a_claim,
-        process=LookingProcess,
-    ),
-    "look before the insert": lambda: ServerScenario(
-        Effects.EXTERNAL, flow=look_before_the_insert, process=FencedLookingProcess
-    ),
-    "unlock without token": lambda: ServerScenario(
-        Effects.ATOMIC, faults=Faults(expiries=1), process=UnlocksWithoutToken
-    ),
-    "orphan executed again": lambda: ServerScenario(
-        Effects.EXTERNAL, faults=ONE_OF_EACH, process=ExecutesOrphansAgain
-    ),
-    "finish without fence": lambda: ServerScenario(
-        Effects.ATOMIC, faults=Faults(expiries=1), process=FinishesWithoutFence
-    ),
-    "orphan never taken over": lambda: ServerScenario(
-        Effects.ATOMIC, faults=ONE_OF_EACH, process=NeverTakesOver
-    ),
-    "answer after the key was lost": lambda: ServerScenario(
-        Effects.REPEATABLE, faults=Faults(expiries=1), process=AnswersAfterItLostTheKey
-    ),
-    "own transaction without its receipt": lambda: ServerScenario(
-        Effects.REPEATABLE,
-        faults=Faults(expiries=1),
-        process=CommitsWithoutItsReceipt,
-        own_transaction=True,
-    ),
-    "effect outside the transaction": lambda: ServerScenario(
-        Effects.ATOMIC, faults=ONE_OF_EACH, process=WritesOutsideTheTransaction
-    ),
-}
+def guess_that_an_orphan_failed(call: Call, options: Options) -> Flow[Answer]:
+    """Take a key whose outcome is unknown for one that failed: free it, and begin anew."""
+    answer = yield from serve(call, options)
+    if isinstance(answer, Refused) and answer.problem.kind is ProblemKind.OUTCOME_UNKNOWN:
+        id_ = receipt_id(call.namespace, call.principal, KEY)
+        yield from Claim(id_, REQUEST, call.fence, options.lease_ms, takeover=True)
+        yield from Abandon(id_, call.fence)
+        return (yield from serve(call, options))
+    return answer

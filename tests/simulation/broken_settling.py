@@ -11,13 +11,13 @@ from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.receipt import Receipt, keep
 from replayfloor.server.flow.reconcile import Settled, settle_orphan
 from replayfloor.server.verdicts import Applied, Ask, NotApplied, Orphan
-from replayfloor.testing.reconcile_scenario import (
+from replayfloor.testing.reconcile_actors import (
+    ID,
     RECONCILED,
     REQUEST,
-    ReconcileFaults,
-    ReconcileScenario,
     Reconciling,
 )
+from replayfloor.testing.reconcile_scenario import ReconcileFaults, ReconcileScenario
 
 RECEIPT = keep(REQUEST, RECONCILED)
 
@@ -36,7 +36,7 @@ class Overwriting(Reconciling):
     def perform(self, effect: Effect[object]) -> object:
         match effect:
             case Overwrite(_orphan, None):
-                self.world.remove_claim()
+                self.world.forget_claim(ID)
                 self.world.history.append("freed")
                 return None
             case Overwrite(orphan, receipt) if receipt is not None:

@@ -7,15 +7,14 @@ import pytest
 from replayfloor.server.events import EventKind
 from replayfloor.server.flow.reconcile import Settled, settle_orphan
 from replayfloor.server.verdicts import Ask
-from replayfloor.testing.explore import explore
-from replayfloor.testing.reconcile_scenario import (
+from replayfloor.testing.explore_states import visit
+from replayfloor.testing.reconcile_actors import (
     OrphanWorld,
-    ReconcileFaults,
-    ReconcileScenario,
     Reconciling,
     expire,
     request_of,
 )
+from replayfloor.testing.reconcile_scenario import ReconcileFaults, ReconcileScenario
 from simulation.broken_settling import BROKEN
 
 FAULTS = {
@@ -38,7 +37,7 @@ knows that nobody is left who might still have an effect."""
 def test_no_schedule_of_an_owner_that_wakes_up_breaks_a_promise(
     recognises: bool, fault: str
 ) -> None:
-    report = explore(ReconcileScenario(recognises=recognises, faults=FAULTS[fault]))
+    report = visit(ReconcileScenario(recognises=recognises, faults=FAULTS[fault]).begin)
 
     assert report.shortest is None, str(report.shortest)
     assert report.schedules > SHRUNK, "the world has shrunk to nothing"
@@ -50,7 +49,7 @@ def test_no_schedule_of_two_reconcilers_breaks_a_promise(recognises: bool, fault
     scenario = ReconcileScenario(
         alive=False, reconcilers=2, recognises=recognises, faults=FAULTS[fault]
     )
-    report = explore(scenario)
+    report = visit(scenario.begin)
 
     assert report.shortest is None, str(report.shortest)
     assert report.schedules > SHRUNK, "the world has shrunk to nothing"
@@ -58,13 +57,12 @@ def test_no_schedule_of_two_reconcilers_breaks_a_promise(recognises: bool, fault
 
 @recognises
 def test_no_schedule_of_an_owner_and_two_reconcilers_breaks_a_promise(recognises: bool) -> None:
-    report = explore(ReconcileScenario(reconcilers=2, recognises=recognises))
+    report = visit(ReconcileScenario(reconcilers=2, recognises=recognises).begin)
 
     assert report.shortest is None, str(report.shortest)
     assert report.schedules > SHRUNK, "the world has shrunk to nothing"
 
 
-@pytest.mark.slow
 @recognises
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("retries", "reconcilers"), [(2, 1), (1, 2)])
@@ -79,14 +77,14 @@ def test_no_schedule_of_a_larger_world_breaks_a_promise(
         recognises=recognises,
         faults=FAULTS[fault],
     )
-    report = explore(scenario)
+    report = visit(scenario.begin)
 
     assert report.shortest is None, str(report.shortest)
 
 
 @pytest.mark.parametrize("mistake", BROKEN)
 def test_a_way_to_settle_with_this_mistake_is_caught(mistake: str) -> None:
-    report = explore(BROKEN[mistake]())
+    report = visit(BROKEN[mistake]().begin)
 
     assert report.broken > 0
     assert report.shortest is not None

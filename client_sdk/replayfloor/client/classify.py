@@ -153,7 +153,8 @@ def _problem(status: int, kind: ProblemKind | None, known: Outcome) -> Finding |
         case ProblemKind.KEY_EXPIRED:
             # Nothing was executed now; of an earlier attempt the server knows nothing any more.
             burnt = not executed_nothing(known)
-            return Finding(Outcome.REJECTED, Action.HAND_OVER, evidence, burnt=burnt)
+            outcome = Outcome.UNKNOWN if burnt else Outcome.REJECTED
+            return Finding(outcome, Action.HAND_OVER, evidence, burnt=burnt)
         case None:
             return None
         case _:

@@ -35,6 +35,7 @@ from replayfloor.client.progress import UNPROVEN, Progress, Terms, Verdict
 from replayfloor.client.schedule import DO_ATTEMPT, Schedule, Stop
 from replayfloor.core.drivers import ensure
 from replayfloor.core.effects import Flow
+from replayfloor.core.outcome import Outcome
 
 
 def operate(operation: Operation, terms: Terms) -> Flow[Verdict]:
@@ -134,7 +135,10 @@ def _attempt(progress: Progress) -> Flow[Verdict | None]:
         first_attempt_at_ns=progress.entry.first_attempt_at_ns,
     )
     progress.see((yield from Now()))
-    finding = classify(attempted, progress.known, progress.terms.profile.answers)
+    # An answer that comes after the deadline may be to a late copy of the request: what an earlier
+    # copy did, the server may have forgotten by now.
+    known = max(progress.known, Outcome.UNKNOWN) if progress.deadline_passed else progress.known
+    finding = classify(attempted, known, progress.terms.profile.answers)
     yield from record(progress, finding, attempted)
     if isinstance(attempted, Failure) and attempted.fenced:
         return (yield from close(progress, begun=True))

@@ -47,15 +47,28 @@ class Chooser:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """One schedule that broke a promise: what was broken, and the steps that led there."""
+    """One schedule that broke a promise: what was broken, and the steps that led there.
+
+    `path` leads there again: the number of what was chosen, at each choice.
+    """
 
     promise: str
     schedule: tuple[str, ...]
+    path: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """Return the promise and the numbered steps, for a test's message."""
-        steps = "\n".join(f"  {number}. {step}" for number, step in enumerate(self.schedule, 1))
-        return f"{self.promise}\n{steps}"
+        """Return the promise, the numbered steps and the path, for a test's message."""
+        steps = [f"  {number}. {step}" for number, step in enumerate(self.schedule, 1)]
+        return "\n".join([self.promise, *steps, _PATH + ",".join(map(str, self.path))])
+
+
+_PATH = "  path: "
+
+
+def read_path(text: str) -> tuple[int, ...]:
+    """Return the path of a printed schedule, to go along it again. Raises ValueError."""
+    line = text.rpartition(_PATH)[2].strip()
+    return tuple(int(number) for number in line.split(",")) if line else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,7 @@ def explore(run: Callable[[Chooser], None], *, schedules_max: int = SCHEDULES_MA
             run(chooser)
         except Violation as violation:
             broken += 1
-            found = Broken(str(violation), tuple(chooser.labels))
+            found = Broken(str(violation), tuple(chooser.labels), tuple(chooser.taken))
             if shortest is None or len(found.schedule) < len(shortest.schedule):
                 shortest = found
         path = chooser.next_path()

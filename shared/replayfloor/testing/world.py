@@ -32,6 +32,7 @@ from replayfloor.core.claims import (
 from replayfloor.core.fingerprint import Fingerprint, ReceiptId
 from replayfloor.core.receipt import Receipt
 from replayfloor.testing.explore import Violation
+from replayfloor.testing.explore_states import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class _Kept:
     until_ms: int
 
 
-class World:
+class World(State):
     """All that is shared between processes. `ledger` holds the id of every effect, in order."""
 
     def __init__(self) -> None:
@@ -55,6 +56,7 @@ class World:
         self.now_ms = 0
         self.ledger: list[ReceiptId] = []
         self._locks: dict[ReceiptId, _Taken | _Kept] = {}
+        self._replica: dict[ReceiptId, _Taken | _Kept] = {}
         self._claims: dict[ReceiptId, _Taken] = {}
         self._receipts: dict[ReceiptId, Receipt] = {}
         self._finished_ms: dict[ReceiptId, int] = {}
@@ -104,6 +106,27 @@ class World:
     def lose_locks(self) -> None:
         """Forget every lock and cached receipt, as a flushed or failed-over Redis does."""
         self._locks.clear()
+
+    @property
+    def is_replica_behind(self) -> bool:
+        """Whether the lock's replica has not seen what was written last."""
+        return self._replica != self._locks
+
+    def replicate_locks(self) -> None:
+        """Let the lock's replica catch up."""
+        self._replica = self._locks.copy()
+
+    def fail_over(self) -> None:
+        """Let the lock's replica take its place, however far it is behind."""
+        self._locks = self._replica.copy()
+
+    def acquire_from_replica(self, acquire: Acquire) -> LockAnswer:
+        """Answer as the replica does, which is behind; what is written there is lost."""
+        locks, self._locks = self._locks, self._replica.copy()
+        try:
+            return self.acquire(acquire)
+        finally:
+            self._locks = locks
 
     # -- the receipts ---------------------------------------------------------------------------
 
@@ -207,6 +230,14 @@ class World:
         finally:
             if receipt is not None:
                 self._receipts[claim.id] = receipt
+
+    def forget_claim(self, id_: ReceiptId) -> None:
+        """End whatever claim stands."""
+        self._claims.pop(id_, None)
+
+    def take_receipt(self, id_: ReceiptId) -> Receipt:
+        """Take a receipt out of the store; raises KeyError if there is none."""
+        return self._receipts.pop(id_)
 
     def store(self, id_: ReceiptId, receipt: Receipt) -> None:
         """Write a receipt without looking at any fence."""

@@ -49,6 +49,7 @@ from replayfloor.core.receipt import Receipt
 from replayfloor.server.effects import BodyTooLarge, ClientGone, Pause, ReadRequest, RequestRead
 from replayfloor.server.events import EventKind
 from replayfloor.server.flow.age import Age, judge_age, older
+from replayfloor.server.flow.insist import Interruption
 from replayfloor.server.flow.values import (
     STORE_RETRY_AFTER_S,
     Admission,
@@ -144,7 +145,10 @@ def _take(ticket: Admitted, options: Options) -> Flow[Admission]:
     if not isinstance(admission, Admitted):
         found = admission.receipt if isinstance(admission, Replayed) else None
         keep_ms = options.kept_ms(admission.left_ms) if isinstance(admission, Replayed) else 0
-        yield from Release(ticket.id, ticket.fence, found, keep_ms)
+        # A cancellation here would leave the lock for a whole lease, and nobody at work.
+        interruption = Interruption()
+        yield from interruption.insist(Release(ticket.id, ticket.fence, found, keep_ms))
+        interruption.resume()
     return admission
 
 

@@ -161,8 +161,9 @@ def _finish(
 
     The answer goes out even if the store is gone: it is the truth, and nothing is won by hiding
     it. The claim then stays and becomes an orphan. The same holds for an EXTERNAL claim that was
-    settled by a reconciler meanwhile. A REPEATABLE one has been taken over: its new owner's
-    answer is the one that is replayed, so the sender is asked to come back for that.
+    settled by a reconciler meanwhile. A REPEATABLE one has been taken over, or will be when its
+    lease ends: its new owner's answer is the one that is replayed, and it may be another one, so
+    the sender is asked to come back for that.
     """
     finish = Finish(admitted.id, admitted.fence, receipt)
     try:
@@ -177,8 +178,8 @@ def _finish(
         return None
     yield from event(admitted, outcome, str(receipt.response.status))
     yield from interruption.insist(Release(admitted.id, admitted.fence))
-    if outcome is EventKind.LEASE_LOST and options.takes_over:
-        return Refused(in_flight(left_ms=0))
+    if options.takes_over:
+        return Refused(in_flight(options.lease_ms if outcome is EventKind.RECEIPT_LOST else 0))
     return None
 
 
