@@ -24,6 +24,7 @@ from replayfloor.server.decorator import AsgiEndpoints, mounted
 from replayfloor.server.docs import describe, endpoints_of
 from replayfloor.server.events import EventKind, ServerEvent
 from replayfloor.server.flow import Call
+from replayfloor.server.keeper_async import AsyncAlarm
 from replayfloor.server.locks import AsyncLock, open_async_lock
 from replayfloor.server.maintenance import AsyncMaintenance
 from replayfloor.server.options import MiddlewareOptions
@@ -88,6 +89,7 @@ class IdempotencyMiddleware:
             else AsyncMaintenance(maintain.of(receipts, self.settings.on_event))
         )
         self._endpoints = AsgiEndpoints(app)
+        self._alarm = AsyncAlarm()
         self._under_way = 0
         self._settled: anyio.Event | None = None
 
@@ -105,20 +107,29 @@ class IdempotencyMiddleware:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
             return
-        options = None
+        is_http = scope["type"] == "http"
+        routes = self.settings.routes
+        if is_http and self._endpoints.none_decorated:
+            options = routes.find(scope["method"], route_path(scope))
+            await self._serve(scope, receive, send, options)
+            return
         lookup = self._endpoints.lookup(scope)
-        if scope["type"] == "http":
-            options = self.settings.routes.find(scope["method"], route_path(scope), lookup)
+        options = routes.find(scope["method"], route_path(scope), lookup) if is_http else None
         with mounted(lookup):
-            if options is None:
-                await self._app(scope, receive, send)
-                return
-            key_lines = get_all(scope["headers"], KEY_HEADER)
-            if key_lines or options.required:
-                await self._protect(Connection(scope, receive, send), options, key_lines)
-            else:
-                # What the flow would say (Unprotected), at the cost of a comparison.
-                await self._app(scope, receive, self._advertising(send))
+            await self._serve(scope, receive, send, options)
+
+    async def _serve(
+        self, scope: Scope, receive: Receive, send: Send, options: Options | None
+    ) -> None:
+        if options is None:
+            await self._app(scope, receive, send)
+            return
+        key_lines = get_all(scope["headers"], KEY_HEADER)
+        if key_lines or options.required:
+            await self._protect(Connection(scope, receive, send), options, key_lines)
+        else:
+            # What the flow would say (Unprotected), at the cost of a comparison.
+            await self._app(scope, receive, self._advertising(send))
 
     async def _protect(
         self, connection: Connection, options: Options, key_lines: Sequence[bytes]
@@ -135,7 +146,8 @@ class IdempotencyMiddleware:
         )
         self._under_way += 1
         try:
-            await Exchange(self.settings, self._stores, options, connection).run(self._app, call)
+            exchange = Exchange(self.settings, self._stores, self._alarm, options, connection)
+            await exchange.run(self._app, call)
         finally:
             self._under_way -= 1
             if self._settled is not None and not self._under_way:

@@ -34,7 +34,7 @@ from replayfloor.server.flow import (
     renew,
     settle,
 )
-from replayfloor.server.keeper_async import AsyncLeaseKeeper
+from replayfloor.server.keeper_async import AsyncAlarm, AsyncLeaseKeeper
 from replayfloor.server.perform_async import AsyncPerformer, AsyncStores
 from replayfloor.server.perform_common import BODYLESS, REPLAYED, UNPROTECTED, emit
 from replayfloor.server.policy import Options
@@ -54,10 +54,16 @@ class Exchange:
     """Takes one request through admission, the application, and settlement."""
 
     def __init__(
-        self, settings: Settings, stores: AsyncStores, options: Options, connection: Connection
+        self,
+        settings: Settings,
+        stores: AsyncStores,
+        alarm: AsyncAlarm,
+        options: Options,
+        connection: Connection,
     ) -> None:
         """Belong to one request."""
         self._settings, self._options, self._connection = settings, options, connection
+        self._alarm = alarm
         self._performer = AsyncPerformer(settings, stores, connection.scope, connection.receive)
         self._keeper: AsyncLeaseKeeper | None = None
         self._claim: AsyncActiveClaim | None = None
@@ -68,6 +74,8 @@ class Exchange:
             await self._run(app, call)
         finally:
             self._performer.close()
+            # It refers to this object: a circle, which only the garbage collector would end.
+            self._keeper = None
 
     async def _run(self, app: ASGIApp, call: Call) -> None:
         admission = await self._performer.drive(admit(call, self._options))
@@ -99,6 +107,7 @@ class Exchange:
         )
         self._claim = claim
         self._keeper = AsyncLeaseKeeper(
+            self._alarm,
             period_ms(self._options) / 1000,
             lambda: self._performer.drive(renew(admitted, self._options)),
             claim.lose,

@@ -42,6 +42,12 @@ class AsgiEndpoints:
         self._finder: Finder[Scope] | None = None
         self._looked = False
 
+    @property
+    def none_decorated(self) -> bool:
+        """Whether it was found out that no endpoint is: then there is nothing to look up, and no
+        guard that asks who serves it."""
+        return self._finder is not None and self._finder.none_decorated
+
     def lookup(self, scope: Scope) -> Lookup:
         """Return what finds the options of one request when it is called."""
         if scope["type"] != "http" or scope["method"] in SAFE_METHODS:

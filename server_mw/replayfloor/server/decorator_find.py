@@ -52,6 +52,11 @@ class Finder(Generic[RequestT]):
         self._router = router
         self._any: bool | None = None
 
+    @property
+    def none_decorated(self) -> bool:
+        """Whether the router has been asked, and has no decorated endpoint."""
+        return self._any is False
+
     def find(self, method: str, request: RequestT) -> Overrides | None:
         """Return what the decorator of the request's endpoint says, or None. Never raises.
 

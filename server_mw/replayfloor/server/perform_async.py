@@ -186,6 +186,7 @@ class AsyncPerformer:
         return message
 
     def close(self) -> None:
-        """Give up the body."""
+        """Give up the body, and the scope: it holds the claim, which refers to this object."""
         if self._body is not None:
             self._body.close()
+        self._scope = {}
