@@ -98,7 +98,7 @@ class DictReceipts:
         """Not asked for."""
         raise NotImplementedError
 
-    async def begin(self) -> AsyncTransaction:
+    async def begin(self, _id: ReceiptId | None = None, /) -> AsyncTransaction:
         """Not asked for."""
         raise NotImplementedError
 

@@ -76,9 +76,9 @@ class WithoutClaims(Breaking):
 class WithoutFence(Breaking):
     """The last one to finish wins, also if its claim was taken over."""
 
-    async def begin(self) -> AsyncPostgresTransaction:
+    async def begin(self, id_: ReceiptId | None = None, /) -> AsyncPostgresTransaction:
         """Begin a transaction whose commit is not fenced."""
-        unfenced: AsyncTransaction = _UnfencedTransaction(self, await super().begin())
+        unfenced: AsyncTransaction = _UnfencedTransaction(self, await super().begin(id_))
         return cast("AsyncPostgresTransaction", unfenced)
 
 

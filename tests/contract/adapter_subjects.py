@@ -171,7 +171,7 @@ class _OwnThreads:
     def __getattr__(self, name: str) -> object:
         return getattr(self._plain, name)
 
-    async def begin(self) -> AsyncTransaction:
+    async def begin(self, _id: ReceiptId | None = None, /) -> AsyncTransaction:
         thread = ThreadPoolExecutor(1)
         self._threads.append(thread)
         return _InThread(thread, await _run(thread, self._receipts.begin))

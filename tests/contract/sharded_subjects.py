@@ -1,7 +1,7 @@
 """Receipts on several databases made ready for the receipts contract.
 
-The contract opens transactions without saying for which key: here they are for the key that was
-claimed last, in the database that the key belongs to.
+The contract opens a handler's own connection without saying for which key: here it is for the key
+that was claimed last, to the database that the key belongs to.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class _AsyncOfLast(AsyncOnReceipts):
         self._last.id = claim.id
         return await self._sharded.claim(claim)
 
-    async def begin(self) -> AsyncTransaction:
-        return await self._sharded.begin(self._last.id)
+    async def begin(self, id_: ReceiptId | None = None, /) -> AsyncTransaction:
+        return await self._sharded.begin(id_)
 
 
 class _OfLast(OnReceipts):
@@ -57,8 +57,8 @@ class _OfLast(OnReceipts):
         self._last.id = claim.id
         return self._sharded.claim(claim)
 
-    def begin(self) -> Transaction:
-        return self._sharded.begin(self._last.id)
+    def begin(self, id_: ReceiptId | None = None, /) -> Transaction:
+        return self._sharded.begin(id_)
 
 
 def id_of(number: int, shards: int = 2) -> ReceiptId:

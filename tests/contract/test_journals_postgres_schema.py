@@ -224,10 +224,12 @@ def test_a_url_that_is_none_is_refused_without_repeating_its_password(
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("options", [{"pool_connections": 0}, {"operation_s": 0.0}])
-def test_options_that_cannot_be_met_are_refused(options: dict[str, int]) -> None:
+@pytest.mark.parametrize(("connections", "operation_s"), [(0, 1.0), (1, 0.0)])
+def test_options_that_cannot_be_met_are_refused(connections: int, operation_s: float) -> None:
     with _refused("must be positive"):
-        PostgresJournal("postgresql://host/database", **options)
+        PostgresJournal(
+            "postgresql://host/database", pool_connections=connections, operation_s=operation_s
+        )
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])

@@ -19,6 +19,7 @@ from replayfloor.core.claims import (
     Renew,
 )
 from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.locks import AsyncLock, Lock
 from replayfloor.server.stores import (
     AsyncConnection,
@@ -115,8 +116,9 @@ class AsyncWatchedReceipts(Watched):
     async def declare(self, declaration: Declaration) -> Declared:
         return await self.do("declare", lambda: self.inner.declare(declaration))
 
-    async def begin(self) -> AsyncTransaction:
-        return AsyncWatchedTransaction(self, await self.do("begin", self.inner.begin))
+    async def begin(self, id_: ReceiptId | None = None, /) -> AsyncTransaction:
+        begun = await self.do("begin", lambda: self.inner.begin(id_))
+        return AsyncWatchedTransaction(self, begun)
 
     async def finish_in(self, connection: object, finish: Finish) -> bool:
         return await self.do("finish_in", lambda: self.inner.finish_in(connection, finish))
@@ -191,8 +193,9 @@ class WatchedReceipts(Watched):
     def declare(self, declaration: Declaration) -> Declared:
         return self.do_blocking("declare", lambda: self.inner.declare(declaration))
 
-    def begin(self) -> Transaction:
-        return WatchedTransaction(self, self.do_blocking("begin", self.inner.begin))
+    def begin(self, id_: ReceiptId | None = None, /) -> Transaction:
+        begun = self.do_blocking("begin", lambda: self.inner.begin(id_))
+        return WatchedTransaction(self, begun)
 
     def finish_in(self, connection: object, finish: Finish) -> bool:
         return self.do_blocking("finish_in", lambda: self.inner.finish_in(connection, finish))

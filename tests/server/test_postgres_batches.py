@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from replayfloor.core.claims import (
     Claim,
@@ -65,7 +66,8 @@ def finish(claimed: Claim, status: int = 201) -> Finish:
 
 
 def transactions(database: psycopg.Connection, table: str) -> int:
-    row = database.execute(f"select count(distinct xmin::text) from replayfloor.{table}").fetchone()
+    count = sql.SQL("select count(distinct xmin::text) from {}")
+    row = database.execute(count.format(sql.Identifier("replayfloor", table))).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -274,13 +276,14 @@ async def test_a_database_that_does_not_wait_for_commits_is_made_to(
 
 
 async def test_another_isolation_level_is_refused(
-    postgres_url: str, receipts: AsyncPostgresReceipts, database: psycopg.Connection
+    receipts: AsyncPostgresReceipts, database: psycopg.Connection
 ) -> None:
     """The look would not see the receipt that the insert has waited for."""
     await receipts.open()
     await receipts.close()
-    name = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
-    database.execute(f"alter database {name} set default_transaction_isolation = 'repeatable read'")
+    name = sql.Identifier(database.info.dbname)
+    level = sql.SQL("alter database {} set default_transaction_isolation = 'repeatable read'")
+    database.execute(level.format(name))
 
     with pytest.raises(psycopg.errors.InvalidTransactionState, match="READ COMMITTED"):
         await receipts.claim(claim())

@@ -139,7 +139,7 @@ def test_it_is_called_once_when_the_answer_cannot_be_settled(worker: Worker) -> 
 
 def test_it_is_called_once_when_another_answer_is_sent_in_its_place(worker: Worker) -> None:
     class Away(SQLiteReceipts):
-        def begin(self) -> object:  # type: ignore[override]
+        def begin(self, _id: object = None, /) -> object:  # type: ignore[override]
             transaction = super().begin()
 
             class Lost:

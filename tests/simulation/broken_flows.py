@@ -162,7 +162,7 @@ def answer_before_finish(call: Call, options: Options) -> Flow[Answer]:
         case _:
             return Refused(in_flight(0))
     if options.effects is Effects.ATOMIC:
-        yield from Begin()
+        yield from Begin(id_)
     captured = yield from Execute()
     yield from Show(captured)
     finish = Finish(id_, call.fence, keep(REQUEST, captured.response))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from replayfloor.core.claims import Claim, ClaimAnswer
 from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.retention import RetentionTooShort
 from replayfloor.server.adapters.protocol import AsyncOnReceipts, OnReceipts
 from replayfloor.server.declared import change_in_words, refuse_shorter
@@ -49,9 +50,9 @@ class DeclaringReceipts(OnReceipts):
                 raise
         return super().claim(claim)
 
-    def begin(self) -> Transaction:
+    def begin(self, id_: ReceiptId | None = None, /) -> Transaction:
         """See `replayfloor.core.claims.Begin`."""
-        return self._receipts.begin()
+        return self._receipts.begin(id_)
 
     def _declare(self) -> None:
         declared = self._receipts.declare(self._declaration)
@@ -90,9 +91,9 @@ class AsyncDeclaringReceipts(AsyncOnReceipts):
                 raise
         return await super().claim(claim)
 
-    async def begin(self) -> AsyncTransaction:
+    async def begin(self, id_: ReceiptId | None = None, /) -> AsyncTransaction:
         """See `replayfloor.core.claims.Begin`."""
-        return await self._receipts.begin()
+        return await self._receipts.begin(id_)
 
     async def _declare(self) -> None:
         declared = await self._receipts.declare(self._declaration)

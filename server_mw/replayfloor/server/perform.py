@@ -109,8 +109,8 @@ class Performer:
 
     def _perform_in_transaction(self, effect: Begin | Commit | Rollback) -> bool | None:
         match effect:
-            case Begin():
-                self.transaction = self._receipts.begin()
+            case Begin(id_):
+                self.transaction = self._receipts.begin(id_)
                 return None
             case Commit(finish):
                 if self.transaction is None:

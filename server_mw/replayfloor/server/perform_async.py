@@ -62,7 +62,8 @@ class AsyncPerformer:
         self, settings: Settings, stores: AsyncStores, scope: Scope, receive: Receive
     ) -> None:
         """Belong to one request."""
-        self._settings, self._scope, self._receive = settings, scope, receive
+        self._settings, self._receive = settings, receive
+        self._scope: Scope = scope
         self._receipts, self._lock = stores.receipts, stores.lock
         self._body: ReadBody | None = None
         self.transaction: AsyncTransaction | None = None
@@ -122,8 +123,8 @@ class AsyncPerformer:
 
     async def _perform_in_transaction(self, effect: Begin | Commit | Rollback) -> bool | None:
         match effect:
-            case Begin():
-                self.transaction = await self._receipts.begin()
+            case Begin(id_):
+                self.transaction = await self._receipts.begin(id_)
                 return None
             case Commit(finish):
                 if self.transaction is None:

@@ -218,7 +218,9 @@ class Renew(Effect[bool]):
 
 @frozen
 class Begin(Effect[None]):
-    """Open the transaction that the handler writes in. Raises StoreUnavailable."""
+    """Open the transaction that the handler of this key writes in. Raises StoreUnavailable."""
+
+    id: ReceiptId
 
 
 @frozen

@@ -274,7 +274,7 @@ class ReceiptsContract(FinishInContract, LookBackContract):
     ) -> None:
         id_, fence = new_id(), new_fence()
         await subject.receipts.claim(claim(id_, fence))
-        transaction = await subject.receipts.begin()
+        transaction = await subject.receipts.begin(id_)
         await subject.write(transaction.connection, id_)
 
         assert await subject.count(id_) == 0
@@ -287,7 +287,7 @@ class ReceiptsContract(FinishInContract, LookBackContract):
     ) -> None:
         id_, fence = new_id(), new_fence()
         await subject.receipts.claim(claim(id_, fence))
-        transaction = await subject.receipts.begin()
+        transaction = await subject.receipts.begin(id_)
         await subject.write(transaction.connection, id_)
         await transaction.rollback()
         await transaction.rollback()
@@ -300,7 +300,7 @@ class ReceiptsContract(FinishInContract, LookBackContract):
     ) -> None:
         id_, old, new = new_id(), new_fence(), new_fence()
         await subject.receipts.claim(claim(id_, old, SHORT_MS))
-        transaction = await subject.receipts.begin()
+        transaction = await subject.receipts.begin(id_)
         await subject.pass_ms(AFTER_SHORT_MS)
         await subject.other.claim(claim(id_, new, takeover=True))
         await subject.write(transaction.connection, id_)
@@ -314,7 +314,7 @@ class ReceiptsContract(FinishInContract, LookBackContract):
     ) -> None:
         id_, fence = new_id(), new_fence()
         await subject.receipts.claim(claim(id_, fence))
-        transaction = await subject.receipts.begin()
+        transaction = await subject.receipts.begin(id_)
         await transaction.commit(Finish(id_, fence, receipt()))
 
         with pytest.raises(UsageError, match="ended"):

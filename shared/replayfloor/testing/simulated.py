@@ -82,7 +82,7 @@ class SimulatedReceipts:
         """Take every declaration for the first: a world has nothing that outlives a deployment."""
         return Declared(PolicyState.FIRST)
 
-    async def begin(self) -> SimulatedTransaction:
+    async def begin(self, _id: ReceiptId | None = None, /) -> SimulatedTransaction:
         """See `replayfloor.core.claims.Begin`."""
         return SimulatedTransaction(self._world)
 

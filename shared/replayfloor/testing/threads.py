@@ -11,6 +11,7 @@ from functools import partial
 from anyio import to_thread
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.stores import (
     AsyncConnection,
     AsyncCursor,
@@ -56,8 +57,8 @@ class _Receipts:
     async def declare(self, declaration: Declaration) -> Declared:
         return await to_thread.run_sync(self._receipts.declare, declaration)
 
-    async def begin(self) -> AsyncTransaction:
-        return _Transaction(await to_thread.run_sync(self._receipts.begin))
+    async def begin(self, id_: ReceiptId | None = None, /) -> AsyncTransaction:
+        return _Transaction(await to_thread.run_sync(self._receipts.begin, id_))
 
     async def finish_in(self, connection: object, finish: Finish) -> bool:
         return await to_thread.run_sync(self._receipts.finish_in, connection, finish)

@@ -16,6 +16,7 @@ from django.db import Error  # pyright: ignore[reportMissingTypeStubs]
 
 from replayfloor.core.claims import Finish
 from replayfloor.core.errors import ConfigurationError, UsageError
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.adapters.django_database import (
     Block,
     Database,
@@ -86,7 +87,7 @@ class DjangoReceipts(OnReceipts):
             )
         self._using = using
 
-    def begin(self) -> DjangoTransaction:
+    def begin(self, _id: ReceiptId | None = None, /) -> DjangoTransaction:
         """See `replayfloor.core.claims.Begin`."""
         return DjangoTransaction(database_of(self._using), self._receipts.finish_in)
 

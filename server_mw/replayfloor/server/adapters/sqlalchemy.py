@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from replayfloor.core.claims import Finish
 from replayfloor.core.errors import ConfigurationError, UsageError
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.adapters.protocol import OnReceipts
 from replayfloor.server.adapters.sqlalchemy_common import (
     ENDED,
@@ -64,7 +65,7 @@ class SQLAlchemyReceipts(OnReceipts):
         super().__init__(open_receipts(chosen) if isinstance(chosen, str) else chosen)
         self._engine = engine
 
-    def begin(self) -> SQLAlchemyTransaction:
+    def begin(self, _id: ReceiptId | None = None, /) -> SQLAlchemyTransaction:
         """See `replayfloor.core.claims.Begin`."""
         return SQLAlchemyTransaction(self._engine, self._receipts.finish_in)
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from replayfloor.core.claims import Finish
 from replayfloor.core.errors import ConfigurationError, UsageError
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.adapters.protocol import AsyncOnReceipts
 from replayfloor.server.adapters.sqlalchemy_common import (
     ENDED,
@@ -54,7 +55,7 @@ class AsyncSQLAlchemyReceipts(AsyncOnReceipts):
         super().__init__(open_async_receipts(chosen) if isinstance(chosen, str) else chosen)
         self._engine = engine
 
-    async def begin(self) -> AsyncSQLAlchemyTransaction:
+    async def begin(self, _id: ReceiptId | None = None, /) -> AsyncSQLAlchemyTransaction:
         """See `replayfloor.core.claims.Begin`."""
         with connecting():
             connection = await self._engine.connect()

@@ -224,7 +224,7 @@ def _begin(admitted: Admitted, options: Options) -> Flow[Admission]:
     if options.effects is not Effects.ATOMIC:
         return admitted
     try:
-        yield from Begin()
+        yield from Begin(admitted.id)
     except StoreUnavailable as error:
         yield from event(admitted, EventKind.STORE_UNAVAILABLE, str(error))
         yield from abandon(admitted)

@@ -21,6 +21,7 @@ from psycopg_pool import ConnectionPool
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.coalesce_threads import Coalescer, Take
 from replayfloor.server.resources import load
 from replayfloor.server.stores.policies import (
@@ -140,7 +141,7 @@ class PostgresReceipts:
         row = self._call(load("sql/postgres/declare_policy.sql"), parameters)
         return declared_of(declaration, row)
 
-    def begin(self) -> PostgresTransaction:
+    def begin(self, _id: ReceiptId | None = None, /) -> PostgresTransaction:
         """See `replayfloor.core.claims.Begin`."""
         deadline = self._deadline()
         _protocol, handlers = self._opened(deadline)

@@ -16,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.coalesce_async import Coalescer
 from replayfloor.server.resources import load
 from replayfloor.server.stores.policies import (
@@ -142,7 +143,7 @@ class AsyncPostgresReceipts:
         row = await self._call(load("sql/postgres/declare_policy.sql"), parameters)
         return declared_of(declaration, row)
 
-    async def begin(self) -> AsyncPostgresTransaction:
+    async def begin(self, _id: ReceiptId | None = None, /) -> AsyncPostgresTransaction:
         """See `replayfloor.core.claims.Begin`."""
         deadline = self._deadline()
         _protocol, handlers = await self._opened(deadline)

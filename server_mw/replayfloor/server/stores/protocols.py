@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
+from replayfloor.core.fingerprint import ReceiptId
 
 if TYPE_CHECKING:
     from replayfloor.server.stores.policies import Declaration, Declared
@@ -98,8 +99,11 @@ class AsyncReceipts(Protocol):
         """
         ...
 
-    async def begin(self) -> AsyncTransaction:
-        """Keep the contract of `replayfloor.core.claims.Begin`."""
+    async def begin(self, id_: ReceiptId | None = None, /) -> AsyncTransaction:
+        """Keep the contract of `replayfloor.core.claims.Begin`; in the database of the key.
+
+        Only a store of several databases needs to be told the key.
+        """
         ...
 
     async def finish_in(self, connection: object, finish: Finish) -> bool:
@@ -184,8 +188,11 @@ class Receipts(Protocol):
         """See AsyncReceipts.declare."""
         ...
 
-    def begin(self) -> Transaction:
-        """Keep the contract of `replayfloor.core.claims.Begin`."""
+    def begin(self, id_: ReceiptId | None = None, /) -> Transaction:
+        """Keep the contract of `replayfloor.core.claims.Begin`; in the database of the key.
+
+        Only a store of several databases needs to be told the key.
+        """
         ...
 
     def finish_in(self, connection: object, finish: Finish) -> bool:

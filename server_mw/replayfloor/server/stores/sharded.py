@@ -112,7 +112,7 @@ class ShardedReceipts:
         answers = [each for each in told if isinstance(each, Declared)]
         return gravest(answers or all_or_unavailable(told))
 
-    def begin(self, id_: ReceiptId | None = None) -> PostgresTransaction:
+    def begin(self, id_: ReceiptId | None = None, /) -> PostgresTransaction:
         """See `replayfloor.core.claims.Begin`; in the database of the key.
 
         Raises ConfigurationError if the key was not given.

@@ -103,7 +103,7 @@ class AsyncShardedReceipts:
         answers = [each for each in told if isinstance(each, Declared)]
         return gravest(answers or all_or_unavailable(told))
 
-    async def begin(self, id_: ReceiptId | None = None) -> AsyncPostgresTransaction:
+    async def begin(self, id_: ReceiptId | None = None, /) -> AsyncPostgresTransaction:
         """See `ShardedReceipts.begin`."""
         if id_ is None:
             raise ConfigurationError(WITHOUT_KEY)

@@ -20,6 +20,7 @@ from weakref import WeakSet
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.coalesce_threads import Coalescer, Take
 from replayfloor.server.stores.policies import Declaration, Declared
 from replayfloor.server.stores.policies_sqlite import declare_policy
@@ -116,7 +117,7 @@ class SQLiteReceipts:
         work = partial(declare_policy, declaration=declaration, now_ms=self.now_ms)
         return self._write(DECLARATION, work)
 
-    def begin(self) -> SQLiteTransaction:
+    def begin(self, _id: ReceiptId | None = None, /) -> SQLiteTransaction:
         """See `replayfloor.core.claims.Begin`; the write lock is taken with the first statement."""
         return SQLiteTransaction(self, self._operation_s)
 

@@ -18,6 +18,7 @@ import anyio
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
+from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.shield import in_thread
 from replayfloor.server.stores.policies import Declaration, Declared
 from replayfloor.server.stores.policies_sqlite import declare_policy
@@ -96,7 +97,7 @@ class AsyncSQLiteReceipts:
         work = partial(declare_policy, declaration=declaration, now_ms=self.now_ms)
         return await self._operations.run(work)
 
-    async def begin(self) -> AsyncSQLiteTransaction:
+    async def begin(self, _id: ReceiptId | None = None, /) -> AsyncSQLiteTransaction:
         """See `replayfloor.core.claims.Begin`; the write lock is taken with the first statement."""
         return AsyncSQLiteTransaction(self, self._operation_s)
 

@@ -1,0 +1,52 @@
+"""A request leaves nothing behind that only the garbage collector could remove.
+
+A circle costs its request nothing, and every later one the passes over all that is alive.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from replayfloor.server import IdempotencyMiddleware
+from replayfloor.testing.simulated import SimulatedLock, SimulatedReceipts
+from replayfloor.testing.world import World
+from server.wire import Request, send
+
+pytestmark = pytest.mark.anyio
+
+REQUESTS = 20
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+async def pay(scope: dict[str, object], receive: object, answer: object) -> None:
+    await answer({"type": "http.response.start", "status": 201, "headers": []})  # type: ignore[operator]
+    await answer({"type": "http.response.body", "body": b"paid"})  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("repeated", [False, True], ids=["first requests", "replays"])
+async def test_requests_leave_no_circles(*, repeated: bool) -> None:
+    world = World()
+    app = IdempotencyMiddleware(
+        pay,  # type: ignore[arg-type]
+        receipts=SimulatedReceipts(world),
+        lock=SimulatedLock(world),
+        principal=None,
+    )
+    await send(app, Request(key=b'"warm"'))
+    gc.collect()
+
+    for number in range(REQUESTS):
+        key = b'"same"' if repeated else b'"key-%d"' % number
+        assert (await send(app, Request(key=key))).status == 201
+
+    assert gc.collect() < REQUESTS
