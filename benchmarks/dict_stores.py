@@ -49,7 +49,7 @@ class DictLock:
             self._kept[release.id] = release.receipt
         return self._held.pop(release.id, None) is not None
 
-    def release_soon(self, release: Release) -> None:
+    async def release_soon(self, release: Release) -> None:
         """See `replayfloor.server.locks.AsyncLock.release_soon`."""
         if release.receipt is not None:
             self._kept[release.id] = release.receipt

@@ -105,7 +105,7 @@ def test_a_claim_that_arrived_and_whose_answer_did_not_is_no_obstacle(
     worker = behind(proxy, postgres_stack).start()
     post(worker, path, "warm")
 
-    proxy.lose_answer(to=b"claim_v", times=1)
+    proxy.lose_answer(to=b"claim_", times=1)
     answer = post(worker, path, "l1")
 
     assert proxy.lost == 1
@@ -120,7 +120,7 @@ def test_a_request_refused_because_no_claim_was_answered_can_be_repeated_at_once
     worker = behind(proxy, postgres_stack).start()
     post(worker, path, "warm")
 
-    proxy.lose_answer(to=b"claim_v", times=2)
+    proxy.lose_answer(to=b"claim_", times=2)
     refused = post(worker, path, "l2")
     answer = post(worker, path, "l2")
 
@@ -137,7 +137,7 @@ def test_a_receipt_that_arrived_and_whose_confirmation_did_not_is_replayed(
     worker = behind(proxy, postgres_stack).start()
     post(worker, path, "warm")
 
-    proxy.lose_answer(to=b"COMMIT" if path == "/atomic" else b"finish_v", times=1)
+    proxy.lose_answer(to=b"COMMIT" if path == "/atomic" else b"finish_", times=1)
     answer = post(worker, path, "l3")
     replayed = post(postgres_stack.workers[0], path, "l3")
 

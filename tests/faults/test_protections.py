@@ -41,6 +41,17 @@ LOOK = """            v_present := replayfloor.now_v1();
 INSERT = "        insert into replayfloor.claims as c"
 
 
+BATCH_INSERT = "    with taken as ("
+BATCH_MET = "        where v_met is null or e.id <> all (v_met)\n"
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims and finishes have a statement each, as those have that cannot go with others."""
+    for name in ("joins_claims", "joins_finishes"):
+        monkeypatch.setattr(f"replayfloor.server.stores.postgres_async.{name}", lambda _one: False)
+
+
 @pytest.fixture
 async def subject(postgres_url: str) -> AsyncIterator[ReceiptsSubject]:
     async with postgres_subject(postgres_url) as subject:
@@ -96,6 +107,7 @@ async def _wait_until_one_waits_for_a_lock(url: str) -> None:
                 await anyio.sleep(0.01)
 
 
+@pytest.mark.usefixtures("one_by_one")
 async def test_a_claim_that_waited_for_a_finish_sees_its_receipt(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
@@ -106,6 +118,7 @@ async def test_a_claim_that_waited_for_a_finish_sees_its_receipt(
     assert answer == Finished(receipt())
 
 
+@pytest.mark.usefixtures("one_by_one")
 async def test_with_the_look_before_the_insert_a_finished_key_is_claimed_again(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
@@ -155,6 +168,7 @@ async def test_if_the_unique_index_goes_while_serving_nothing_is_claimed(
         await subject.receipts.claim(claim(new_id(), new_fence()))
 
 
+@pytest.mark.usefixtures("one_by_one")
 async def test_without_index_and_conflict_target_several_claim_one_key(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
@@ -170,6 +184,7 @@ async def test_without_index_and_conflict_target_several_claim_one_key(
         await ReceiptsContract().test_of_simultaneous_claims_exactly_one_is_claimed(subject)
 
 
+@pytest.mark.usefixtures("one_by_one")
 async def test_without_the_fence_a_stale_owner_finishes_and_its_effect_stays(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
@@ -186,6 +201,7 @@ async def test_without_the_fence_a_stale_owner_finishes_and_its_effect_stays(
         await contract.test_a_commit_of_a_lost_claim_rolls_the_effect_back(subject)
 
 
+@pytest.mark.usefixtures("one_by_one")
 async def test_without_the_lease_a_live_claim_is_taken_over(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
@@ -197,3 +213,72 @@ async def test_without_the_lease_a_live_claim_is_taken_over(
 
     with pytest.raises(AssertionError):
         await ReceiptsContract().test_a_claimed_key_is_in_flight_for_others(subject)
+
+
+# -- the same for what several requests share ------------------------------------------------------
+
+
+async def test_a_shared_claim_that_waited_for_a_finish_sees_its_receipt(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    """It waits only if the claim went between its first look and its insert: here, always."""
+    assert isinstance(subject.receipts, AsyncPostgresReceipts)
+    replace_function(postgres_url, "claim_batch", (BATCH_MET, ""))
+
+    answer = await claim_behind_a_finish_under_way(postgres_url, subject.receipts)
+
+    assert answer == Finished(receipt())
+
+
+async def test_with_the_look_before_the_insert_a_finished_key_is_claimed_again_among_others(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    assert isinstance(subject.receipts, AsyncPostgresReceipts)
+    look_first = (
+        "    select array_agg(r.id) into v_seen from replayfloor.receipts as r"
+        " where r.id = any (p_ids);\n"
+    )
+    replace_function(
+        postgres_url,
+        "claim_batch",
+        (BATCH_MET, ""),
+        ("    v_met uuid[];\n", "    v_met uuid[];\n    v_seen uuid[];\n"),
+        (BATCH_INSERT, look_first + BATCH_INSERT),
+        ("where r.id = any (v_ids) and", "where r.id = any (v_seen) and"),
+    )
+
+    answer = await claim_behind_a_finish_under_way(postgres_url, subject.receipts)
+
+    assert answer == Claimed()
+
+
+async def test_without_index_and_conflict_target_several_claim_one_key_together(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    for store in (subject.receipts, subject.other):
+        await store.open()
+    replace_function(
+        postgres_url,
+        "claim_batch",
+        ("on conflict (id) do nothing", "on conflict do nothing"),
+        (BATCH_MET, ""),
+    )
+    with psycopg.connect(postgres_url) as database:
+        database.execute("drop index replayfloor.claims_id")
+
+    with pytest.raises(AssertionError):
+        await ReceiptsContract().test_of_simultaneous_claims_exactly_one_is_claimed(subject)
+
+
+async def test_without_the_fence_a_stale_owner_finishes_among_others(
+    postgres_url: str, subject: ReceiptsSubject
+) -> None:
+    replace_function(
+        postgres_url,
+        "finish_batch",
+        ("where c.id = e.id and c.fence = e.fence", "where c.id = e.id"),
+        ("returning c.id, c.fence, c.claimed_at", "returning c.id, e.fence, c.claimed_at"),
+    )
+
+    with pytest.raises(AssertionError):
+        await ReceiptsContract().test_a_finish_with_another_fence_is_refused(subject)

@@ -157,9 +157,8 @@ class AsyncWatchedLock(Watched):
     async def release(self, release: Release) -> bool:
         return await self.do("release", lambda: self.inner.release(release))
 
-    def release_soon(self, release: Release) -> None:
-        self.calls.append("release")
-        self.inner.release_soon(release)
+    async def release_soon(self, release: Release) -> None:
+        await self.do("release", lambda: self.inner.release_soon(release))
 
     async def close(self) -> None:
         await self.do("close", self.inner.close)

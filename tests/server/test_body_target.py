@@ -78,7 +78,10 @@ class Quiet(WSGIRequestHandler):
 def servers() -> Iterator[Callable[[str], tuple[RequestHead, RequestHead]]]:
     """A function that sends one request to uvicorn and to wsgiref, byte for byte the same."""
     heads = Heads()
-    config = uvicorn.Config(heads.asgi, interface="asgi3", lifespan="off", log_level="warning")
+    # httptools, if it is installed, refuses some of the targets.
+    config = uvicorn.Config(
+        heads.asgi, interface="asgi3", http="h11", lifespan="off", log_level="warning"
+    )
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(contextlib.closing(socket.create_server(("127.0.0.1", 0))))
         asgi = uvicorn.Server(config)

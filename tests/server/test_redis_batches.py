@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
+from redis import Redis as BlockingClient
 from redis.asyncio import Redis as Client
 
 from replayfloor.core.claims import (
@@ -130,8 +131,26 @@ async def test_nobody_waits_for_the_end_of_a_lock(redis_server: Redis) -> None:
     assert await lock.acquire(one) == Acquired()
     redis_server.freeze()
     began = time.monotonic()
-    lock.release_soon(Release(one.id, one.fence))
+    await lock.release_soon(Release(one.id, one.fence))
 
     assert time.monotonic() - began < LOCK_S / 5
     redis_server.thaw()
     await lock.close()
+
+
+async def test_a_release_is_on_its_way_before_the_answer_is(
+    lock: AsyncRedisLock, redis_url: str
+) -> None:
+    """A client that has its answer may send the same request to another worker at once.
+
+    The event loop stands still here: what arrives was sent before.
+    """
+    with BlockingClient.from_url(redis_url) as blocking:
+        for _ in range(20):
+            one = acquire()
+            assert await lock.acquire(one) == Acquired()
+            await lock.release_soon(Release(one.id, one.fence))
+            deadline = time.monotonic() + 2
+            while blocking.exists(key_of(one.id)) and time.monotonic() < deadline:
+                time.sleep(0.001)  # noqa: ASYNC251 - the loop has to stand still
+            assert not blocking.exists(key_of(one.id))

@@ -26,13 +26,20 @@ AnswerT = TypeVar("AnswerT")
 class Entry(Generic[EntryT, AnswerT]):
     """One operation that waits or is under way. `key`: no two of one key go together."""
 
-    __slots__ = ("answer", "asked", "ended", "key", "under_way")
+    __slots__ = ("answer", "asked", "ended", "key", "started", "under_way")
 
     def __init__(self, key: bytes, asked: EntryT, answer: asyncio.Future[AnswerT]) -> None:
         """Begin to wait."""
         self.key, self.asked, self.answer = key, asked, answer
         self.under_way = False
+        self.started: asyncio.Future[None] | None = None
         self.ended: asyncio.Future[None] | None = None
+
+    def start(self) -> None:
+        """Be under way from now on."""
+        self.under_way = True
+        if self.started is not None and not self.started.done():
+            self.started.set_result(None)
 
     def settle(self, answer: AnswerT | Exception) -> None:
         """Hand over the answer, or the failure, to whoever still waits for it."""
@@ -83,6 +90,16 @@ class Coalescer(Generic[EntryT, AnswerT]):
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return entry
+
+    async def send(self, key: bytes, asked: EntryT) -> None:
+        """Have an operation performed; return when it is on its way, whatever its answer will be.
+
+        Whoever waits for its start goes on after the step in which the round trip was begun, so
+        what that writes at once has been written by then.
+        """
+        entry = self.put(key, asked)
+        entry.started = asyncio.get_running_loop().create_future()
+        await entry.started
 
     async def ask(self, key: bytes, asked: EntryT) -> AnswerT:
         """Have an operation performed and return its answer."""
@@ -139,7 +156,7 @@ class Coalescer(Generic[EntryT, AnswerT]):
         if self._in_order:
             taken = [waiting.popleft() for _ in range(min(len(waiting), self._entries_max))]
             for entry in taken:
-                entry.under_way = True
+                entry.start()
             return taken
         batch: list[Entry[EntryT, AnswerT]] = []
         keys: set[bytes] = set()
@@ -149,7 +166,7 @@ class Coalescer(Generic[EntryT, AnswerT]):
             if entry.key in keys:
                 left.append(entry)
             else:
-                entry.under_way = True
+                entry.start()
                 keys.add(entry.key)
                 batch.append(entry)
         waiting.extendleft(reversed(left))

@@ -90,7 +90,7 @@ class AsyncPerformer:
                 return sealer.open_lock(await self._lock.acquire(effect))
             case Release():
                 # What becomes of it decides nothing, so no answer waits for it.
-                self._lock.release_soon(sealer.seal_release(effect))
+                await self._lock.release_soon(sealer.seal_release(effect))
                 return None
             case Claim():
                 asked = self.lease.asked()

@@ -63,7 +63,7 @@ class ThreadedLock:
         call = partial(self._lock.release, release)
         return await anyio.to_thread.run_sync(call, limiter=self._threads)
 
-    def release_soon(self, release: Release) -> None:
+    async def release_soon(self, release: Release) -> None:
         """See `replayfloor.server.locks.AsyncLock.release_soon`."""
         self._lock.release_soon(release)
 
@@ -138,14 +138,14 @@ class LockContract:
         for _ in range(SOON):
             fence = new_fence()
             assert await subject.lock.acquire(acquire(id_, fence)) == Acquired()
-            subject.lock.release_soon(Release(id_, fence))
+            await subject.lock.release_soon(Release(id_, fence))
 
     async def test_a_release_that_nobody_waits_for_is_its_holders_too(
         self, subject: LockSubject
     ) -> None:
         id_ = new_id()
         await subject.lock.acquire(acquire(id_, new_fence()))
-        subject.lock.release_soon(Release(id_, new_fence()))
+        await subject.lock.release_soon(Release(id_, new_fence()))
 
         assert isinstance(await subject.lock.acquire(acquire(id_, new_fence())), Held)
 

@@ -37,7 +37,7 @@ class SimulatedLock:
         """See `replayfloor.core.claims.Release`."""
         return self._world.release(release)
 
-    def release_soon(self, release: Release) -> None:
+    async def release_soon(self, release: Release) -> None:
         """See `replayfloor.server.locks.AsyncLock.release_soon`; it is done at once."""
         self._world.release(release)
 

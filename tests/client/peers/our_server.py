@@ -51,8 +51,9 @@ class OurServer:
         """Execute; `after_s` is how long the answer takes after that."""
         asked = await request.json()
         self.ledger.append(asked["payment"])
+        entry = len(self.ledger)
         await asyncio.sleep(asked.get("after_s", 0))
-        return JSONResponse({"payment": asked["payment"], "entry": len(self.ledger)}, 201)
+        return JSONResponse({"payment": asked["payment"], "entry": entry}, 201)
 
     async def _break(self, request: Request) -> Response:
         """Execute, and fail after that."""

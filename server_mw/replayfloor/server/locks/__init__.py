@@ -23,8 +23,8 @@ class AsyncLock(Protocol):
         """Keep the contract of `replayfloor.core.claims.Release`."""
         ...
 
-    def release_soon(self, release: Release) -> None:
-        """Do what `release` does, and let nobody wait for it.
+    async def release_soon(self, release: Release) -> None:
+        """Do what `release` does, and return when it is on its way: nobody waits for the answer.
 
         It comes before every later operation on this id through this lock. It may get lost, as
         everything may that a lock knows; the lease ends the lock then.
@@ -52,7 +52,8 @@ class Lock(Protocol):
         ...
 
     def release_soon(self, release: Release) -> None:
-        """See AsyncLock.release_soon."""
+        """See AsyncLock.release_soon. It may not be on its way yet: a repetition that follows at
+        once, and meets another process, may be told 409."""
         ...
 
     def extend(self, extend: Extend) -> bool:

@@ -128,7 +128,7 @@ class AsyncLocalLock:
         """See `replayfloor.core.claims.Release`."""
         return self._lock.release(release)
 
-    def release_soon(self, release: Release) -> None:
+    async def release_soon(self, release: Release) -> None:
         """See `replayfloor.server.locks.AsyncLock.release_soon`; it is done at once."""
         self._lock.release(release)
 
