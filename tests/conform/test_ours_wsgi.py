@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from conform.serving import HOST, asking, running
 from conform.shop import target
 from replayfloor.conform import CHECKS, Verdict, run_checks
 from support.services.server import free_port
 from support.sources import ROOT
+
+pytestmark = pytest.mark.slow
 
 THREADS = 32
 

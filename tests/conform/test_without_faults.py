@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from conform.faulty import FaultyServer
 from conform.serving import asking, served
 from conform.shop import make_shop, target
 from replayfloor.conform import CHECKS, Verdict, run_checks
+
+pytestmark = pytest.mark.slow
 
 
 def test_without_a_fault_nothing_fails() -> None:

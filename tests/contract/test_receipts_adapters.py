@@ -33,7 +33,7 @@ def adapted_url(services: Services) -> Iterator[str]:
 class TestSQLAlchemyReceipts(ReceiptsContract):
     """SQLAlchemyReceipts on Postgres."""
 
-    @pytest.fixture(params=["psycopg", "psycopg2"])
+    @pytest.fixture(params=["psycopg", pytest.param("psycopg2", marks=pytest.mark.slow)])
     async def subject(
         self, request: pytest.FixtureRequest, adapted_url: str
     ) -> AsyncIterator[ReceiptsSubject]:
@@ -42,6 +42,7 @@ class TestSQLAlchemyReceipts(ReceiptsContract):
             yield subject
 
 
+@pytest.mark.slow  # the same adapter, on the other database
 class TestSQLAlchemyReceiptsInSQLite(ReceiptsContract):
     """SQLAlchemyReceipts on a SQLite file."""
 
@@ -55,7 +56,7 @@ class TestSQLAlchemyReceiptsInSQLite(ReceiptsContract):
 class TestAsyncSQLAlchemyReceipts(ReceiptsContract):
     """AsyncSQLAlchemyReceipts on Postgres."""
 
-    @pytest.fixture(params=["psycopg", "asyncpg"])
+    @pytest.fixture(params=[pytest.param("psycopg", marks=pytest.mark.slow), "asyncpg"])
     async def subject(
         self, request: pytest.FixtureRequest, adapted_url: str
     ) -> AsyncIterator[ReceiptsSubject]:
@@ -73,6 +74,7 @@ class TestDjangoReceipts(ReceiptsContract):
             yield subject
 
 
+@pytest.mark.slow  # the same adapter, on the other database
 class TestDjangoReceiptsInSQLite(ReceiptsContract):
     """DjangoReceipts on a SQLite file."""
 

@@ -40,6 +40,7 @@ from replayfloor.testing.contract import ReceiptsSubject, new_fence, new_id, rec
 from replayfloor.testing.finish_in_contract import FinishInContract
 
 
+@pytest.mark.slow  # the other colour runs every day
 class TestInPostgres(FinishInContract):
     """PostgresReceipts."""
 

@@ -47,6 +47,7 @@ class TestAsyncShardedReceipts(ReceiptsContract):
             yield subject
 
 
+@pytest.mark.slow  # the colours share the routing and the SQL
 class TestShardedReceipts(ReceiptsContract):
     """ShardedReceipts on two servers, each call in a thread of its own."""
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import cast
 
 from replayfloor.server.coalesce_threads import Coalescer, Take
 
@@ -99,3 +100,56 @@ def until(so: Callable[[], bool]) -> None:
     while not so():
         assert time.monotonic() < ends_at, "it did not come to that"
         time.sleep(0.001)
+
+
+@dataclass
+class Together:
+    """Has several threads ask one store while it is held, so that they are put together."""
+
+    coalescers: list[Coalescer[object, object]]
+    gate: threading.Event = field(default_factory=threading.Event)
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(64))
+    batches: int = 0
+
+    def __post_init__(self) -> None:
+        for coalescer in self.coalescers:
+            self._count(coalescer)
+
+    def _count(self, coalescer: Coalescer[object, object]) -> None:
+        perform = coalescer._perform
+
+        def counting(*arguments: object) -> object:
+            self.batches += 1
+            return cast("Callable[..., object]", perform)(*arguments)
+
+        coalescer._perform = counting  # type: ignore[assignment]
+
+    def hold(self) -> Callable[[], None]:
+        """Have one operation under way; return what ends it."""
+        coalescer = self.coalescers[0]
+        inside = threading.Event()
+
+        def hold(_asked: object, _deadline: float) -> None:
+            inside.set()
+            assert self.gate.wait(LIMIT_S)
+
+        alone, coalescer._alone = coalescer._alone, hold
+        self.pool.submit(coalescer.ask, b"held", None)
+        assert inside.wait(LIMIT_S)
+        coalescer._alone = alone
+        return self.gate.set
+
+    def ask(self, *calls: Callable[[], object]) -> list[object]:
+        """Return the answers, or failures, of calls that go into one batch."""
+        coalescer, let_go = self.coalescers[0], self.hold()
+        asked: list[Future[object]] = []
+        for call in calls:
+            asked.append(self.pool.submit(call))
+            until(lambda: len(coalescer._turns._waiting) == len(asked))
+        let_go()
+        errors = [each.exception(LIMIT_S) for each in asked]
+        return [error or each.result() for each, error in zip(asked, errors, strict=True)]
+
+
+def together(*coalescers: object) -> Together:
+    return Together(cast("list[Coalescer[object, object]]", list(coalescers)))

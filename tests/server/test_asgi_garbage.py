@@ -9,6 +9,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from replayfloor.server import IdempotencyMiddleware
 from replayfloor.testing.simulated import SimulatedLock, SimulatedReceipts
@@ -28,16 +29,16 @@ def _no_collection() -> Iterator[None]:
     gc.enable()
 
 
-async def pay(scope: dict[str, object], receive: object, answer: object) -> None:
-    await answer({"type": "http.response.start", "status": 201, "headers": []})  # type: ignore[operator]
-    await answer({"type": "http.response.body", "body": b"paid"})  # type: ignore[operator]
+async def pay(_scope: Scope, _receive: Receive, answer: Send) -> None:
+    await answer({"type": "http.response.start", "status": 201, "headers": []})
+    await answer({"type": "http.response.body", "body": b"paid"})
 
 
 @pytest.mark.parametrize("repeated", [False, True], ids=["first requests", "replays"])
 async def test_requests_leave_no_circles(*, repeated: bool) -> None:
     world = World()
     app = IdempotencyMiddleware(
-        pay,  # type: ignore[arg-type]
+        pay,
         receipts=SimulatedReceipts(world),
         lock=SimulatedLock(world),
         principal=None,

@@ -1,9 +1,10 @@
 -- Promises of each entry what claim_v3 promises of a call, or changes nothing for it and says
 -- 'alone'. One row comes back for each entry that was not simply taken.
 --
--- An entry is its place in the arrays. No two have the same fence: it is what names an entry that was
--- taken. The caller sorts them by id, so that two batches wait for each other in one direction only. What claim_v2 says about the order of insert and look holds
--- here too: the insert is the statement before the look, under READ COMMITTED.
+-- An entry is its place in the arrays. No two have the same fence: it is what names an entry that
+-- was taken. The caller sorts them by id, so that two batches wait for each other in one direction
+-- only. What claim_v2 says about the order of insert and look holds here too: the insert is the
+-- statement before the look, under READ COMMITTED.
 --
 -- state: in_flight | finished (see claim_v3) | alone: a claim whose lease ran out, a receipt that
 -- has expired, a key with a proof, an entry that is asked for again. Such an entry is to be brought

@@ -21,9 +21,10 @@ return case when p_place <= p_shards then
 end;
 
 -- Promises: from its commit on, only keys of this place are claimed here. With p_moved the caller
--- says that the rows of the other places are there already, in copies of this database: claims among
--- them are deleted here, so that each is settled in one place. Without it, a row of another place is
--- an error, and nothing changes: its key would be looked for elsewhere, and executed again.
+-- says that the rows of the other places are there already, in copies of this database: claims
+-- among them are deleted here, so that each is settled in one place. Without it, a row of another
+-- place is an error, and nothing changes: its key would be looked for elsewhere, and executed
+-- again.
 --
 -- It is a check of the table and not of the functions, so that workers of any release, started with
 -- any list of shards or with none, are refused. Nobody claims or renews while it runs.
