@@ -17,8 +17,8 @@ HERE: Final = Path(__file__).parent
 LEASE_MS: Final = 3_600_000
 """Longer than a run: nobody renews it."""
 
-KEPT_MS: Final = 60_000
-"""How long the receipt stays in Redis; ours keeps it as long or longer."""
+KEPT_MS: Final = 3_600_000
+"""How long the receipt stays in Redis: as long as ours keeps it, and longer than a run."""
 
 CLAIM: Final = (HERE / "claim.sql").read_bytes()
 FINISH: Final = (HERE / "finish.sql").read_bytes()

@@ -45,7 +45,7 @@ def address(server: FaultyServer) -> Iterator[str]:
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(command, list(arguments))
+    done = CliRunner(env={"COLUMNS": "200", "TERM": "xterm"}).invoke(command, list(arguments))
     return done.exit_code, done.stdout, done.stderr
 
 

@@ -136,11 +136,12 @@ def _once_the_lock_is_given_back(worker: Worker, path: str, payment: str) -> htt
 
     Nobody waits for that release, so such a repetition is told 409 in-flight, for a moment.
     """
+    answer = post(worker, path, payment)
     for _ in range(RELEASE_TRIES):
-        answer = post(worker, path, payment)
         if not (answer.status_code == 409 and answer.json()["type"].endswith(":in-flight")):
             break
         time.sleep(RELEASE_S)
+        answer = post(worker, path, payment)
     return answer
 
 

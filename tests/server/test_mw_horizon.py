@@ -159,12 +159,14 @@ def _kept_ms(moments: Moments) -> int:
         for _ in range(200):
             names = connection.keys()
             assert isinstance(names, list)
-            if not names or str(connection.get(names[0])).startswith("b'R"):
-                break
+            if not names:
+                return 0
+            if str(connection.get(names[0])).startswith("b'R"):
+                left = connection.pttl(names[0])
+                assert isinstance(left, int)
+                return left
             time.sleep(0.01)
-        left = connection.pttl(names[0]) if names else 0
-    assert isinstance(left, int)
-    return left
+    raise AssertionError("the lock was not given back")
 
 
 async def test_a_receipt_of_seconds_is_in_redis_for_seconds(of_postgres: Moments) -> None:
