@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from conform.faulty import FaultyServer
 from conform.serving import COUNT, asking, served
 from conform.shop import make_shop, target
-from replayfloor.conform import CHECKS, Verdict, run_checks, select
+from replayfloor.conform import CHECKS, Verdict, cli, run_checks, select
 from replayfloor.conform import shell as shell_module
 from replayfloor.conform.cli import app as command
 from replayfloor.conform.effects import Count, Exchange, Seen, Sending
@@ -45,7 +45,8 @@ def address(server: FaultyServer) -> Iterator[str]:
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner(env={"COLUMNS": "200", "TERM": "xterm"}).invoke(command, list(arguments))
+    cli.out.width = 200  # COLUMNS is read when the module is, which may have been long ago
+    done = CliRunner().invoke(command, list(arguments))
     return done.exit_code, done.stdout, done.stderr
 
 
