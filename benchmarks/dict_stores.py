@@ -96,12 +96,12 @@ class DictReceipts:
 
     async def declare(self, declaration: Declaration) -> Declared:
         """Not asked for."""
-        raise NotImplementedError
+        raise AssertionError("no counted request asks for this")
 
     async def begin(self, _id: ReceiptId | None = None, /) -> AsyncTransaction:
         """Not asked for."""
-        raise NotImplementedError
+        raise AssertionError("no counted request asks for this")
 
     async def finish_in(self, connection: object, finish: Finish) -> bool:
         """Not asked for."""
-        raise NotImplementedError
+        raise AssertionError("no counted request asks for this")
