@@ -54,11 +54,11 @@ class Entry(Generic[EntryT, AnswerT]):
 
 
 class Coalescer(Generic[EntryT, AnswerT]):
-    """Performs operations in batches, oldest first, `lanes` batches at a time.
+    """Performs operations in batches, oldest first, one batch at a time.
 
     `perform` is given what was asked, at most `entries_max` of distinct keys and sorted by them,
     and returns as many answers in the same order; an Exception among them is raised for its own
-    operation. What `perform` itself raises is raised for each of them. `in_order`: one lane, what
+    operation. What `perform` itself raises is raised for each of them. `in_order`: what
     was asked for first is performed first, also within a batch, whatever the keys; and everything
     that could undo an operation is put into this coalescer too.
     """
@@ -68,23 +68,21 @@ class Coalescer(Generic[EntryT, AnswerT]):
         perform: Callable[[Sequence[EntryT]], Awaitable[Sequence[AnswerT | Exception]]],
         *,
         entries_max: int,
-        lanes: int = 1,
         in_order: bool = False,
     ) -> None:
         """Begin with nothing to do."""
-        self._perform, self._entries_max = perform, entries_max
-        self._lanes, self._in_order = 1 if in_order else lanes, in_order
+        self._perform, self._entries_max, self._in_order = perform, entries_max, in_order
         self._waiting: deque[Entry[EntryT, AnswerT]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._busy = 0
+        self._busy = False
 
     def put(self, key: bytes, asked: EntryT) -> Entry[EntryT, AnswerT]:
         """Have an operation performed, without waiting for it."""
         loop = asyncio.get_running_loop()
         entry: Entry[EntryT, AnswerT] = Entry(key, asked, loop.create_future())
         self._waiting.append(entry)
-        if self._busy < self._lanes:
-            self._busy += 1
+        if not self._busy:
+            self._busy = True
             # An empty context: a batch belongs to no request, and must not keep one alive.
             task = loop.create_task(self._run(), context=Context())
             self._tasks.add(task)
@@ -122,13 +120,13 @@ class Coalescer(Generic[EntryT, AnswerT]):
     async def _run(self) -> None:
         """Perform batches until nothing waits.
 
-        The lane is free in the same step in which nothing was found, not when the task is seen to
-        have ended: what is put in between would wait for ever.
+        That ends in the same step in which nothing was found, not when the task is seen to have
+        ended: what is put in between would wait for ever.
         """
         try:
             await self._run_batches()
         finally:
-            self._busy -= 1
+            self._busy = False
 
     async def _run_batches(self) -> None:
         while batch := self._take():
