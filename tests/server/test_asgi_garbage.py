@@ -24,12 +24,15 @@ REQUESTS = 20
 @pytest.fixture(autouse=True)
 def _no_collection() -> Iterator[None]:
     gc.collect()
+    # What other tests of this process left alive may die during this one: it does not count here.
+    gc.freeze()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     yield
     gc.set_debug(0)
     gc.garbage.clear()
     gc.enable()
+    gc.unfreeze()
 
 
 async def pay(_scope: Scope, _receive: Receive, answer: Send) -> None:
