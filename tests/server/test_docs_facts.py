@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from replayfloor.core.problem import TYPE_PREFIX, Problem, ProblemKind
 from replayfloor.server.docs import facts
-from replayfloor.server.docs.problems import EXPLANATIONS, example, explain, kinds, retry_after
+from replayfloor.server.docs.problems import (
+    EXPLANATIONS,
+    OF_DELIVERIES,
+    example,
+    explain,
+    kinds,
+    retry_after,
+)
 from replayfloor.server.perform_common import REPLAYED, UNPROTECTED
 from replayfloor.server.policy import (
     Disposition,
@@ -138,12 +145,16 @@ def test_every_refusal_is_explained_and_has_an_example_of_its_kind(kind: Problem
         assert example(kind, Options(effects=effects, retention_ms=60_000)).kind is kind
 
 
+KEYED = set(ProblemKind) - OF_DELIVERIES
+"""What a client with a key can be refused with."""
+
+
 def test_each_refusal_can_occur_under_the_options_that_cause_it_and_no_others() -> None:
     everything = {kind for effects in Effects for kind in kinds(_all_but(effects=effects))}
-    assert everything == set(ProblemKind)
+    assert everything == KEYED
 
     def without(**options: object) -> set[ProblemKind]:
-        return set(ProblemKind) - set(kinds(_all_but(**options)))
+        return KEYED - set(kinds(_all_but(**options)))
 
     assert without(effects=Effects.EXTERNAL) == set()
     assert without(required=False) == {ProblemKind.MISSING_KEY}

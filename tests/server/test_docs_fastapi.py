@@ -17,6 +17,7 @@ from replayfloor.core.problem import MEDIA_TYPE, TYPE_PREFIX, ProblemKind
 from replayfloor.server import IdempotencyMiddleware, Route
 from replayfloor.server.docs import Endpoint, document_openapi, endpoints_of
 from replayfloor.server.docs.openapi_objects import EXTENSION
+from replayfloor.server.docs.problems import OF_DELIVERIES
 from replayfloor.server.stores import AsyncReceipts, open_async_receipts
 from server.docs_settings import example_app, settings_of
 
@@ -66,12 +67,13 @@ def kinds_of(documented: dict[str, Any]) -> set[str]:
 
 # -- every protected route -----------------------------------------------------------------------
 
-EXTERNAL = set(ProblemKind) - {ProblemKind.MISSING_KEY}
+KEYED = set(ProblemKind) - OF_DELIVERIES
+EXTERNAL = KEYED - {ProblemKind.MISSING_KEY}
 PROTECTED = {
-    ("POST", "/pay"): set(ProblemKind),
+    ("POST", "/pay"): KEYED,
     ("PUT", "/pay/{id}"): EXTERNAL - {ProblemKind.HANDLER_FAILED},
     ("POST", "/files/{rest}"): EXTERNAL,
-    ("POST", "/shops/{shop}/refunds"): set(ProblemKind) - {ProblemKind.OUTCOME_UNKNOWN},
+    ("POST", "/shops/{shop}/refunds"): KEYED - {ProblemKind.OUTCOME_UNKNOWN},
 }
 
 

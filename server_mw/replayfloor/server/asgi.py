@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Unpack
 
 import anyio
@@ -18,12 +18,13 @@ from replayfloor.core.claims import FENCE_BYTES, Fence
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 from replayfloor.core.message import get_all, get_first
 from replayfloor.server import clock
+from replayfloor.server.asgi_delivery import DeliveryExchange
 from replayfloor.server.asgi_exchange import Connection, Exchange
 from replayfloor.server.declaring import AsyncDeclaringReceipts
 from replayfloor.server.decorator import AsgiEndpoints, mounted
 from replayfloor.server.docs import describe, endpoints_of
 from replayfloor.server.events import EventKind, ServerEvent
-from replayfloor.server.flow import Call
+from replayfloor.server.flow import Call, Delivered
 from replayfloor.server.keeper_async import AsyncAlarm
 from replayfloor.server.locks import AsyncLock, open_async_lock
 from replayfloor.server.maintenance import AsyncMaintenance
@@ -34,6 +35,8 @@ from replayfloor.server.policy import Options
 from replayfloor.server.requests import FIRST_SENT_HEADER, KEY_HEADER, first_sent_ms, owner
 from replayfloor.server.settings import Stores, build, instance
 from replayfloor.server.stores import AsyncReceipts, open_async_receipts
+from replayfloor.server.webhooks.delivery import Delivery
+from replayfloor.server.webhooks.key import WebhookKey
 
 Principal = Callable[[Scope], str]
 
@@ -124,6 +127,9 @@ class IdempotencyMiddleware:
         if options is None:
             await self._app(scope, receive, send)
             return
+        if options.webhook is not None:
+            await self._receive(Connection(scope, receive, send), options, options.webhook)
+            return
         key_lines = get_all(scope["headers"], KEY_HEADER)
         if key_lines or options.required:
             await self._protect(Connection(scope, receive, send), options, key_lines)
@@ -144,10 +150,23 @@ class IdempotencyMiddleware:
             now_ms=clock.wall_ms(),
             first_sent_ms=first_sent_ms(get_first(scope["headers"], FIRST_SENT_HEADER)),
         )
+        await self._counted(self._exchange(options, connection).run(self._app, call))
+
+    async def _receive(self, connection: Connection, options: Options, hook: WebhookKey) -> None:
+        exchange = DeliveryExchange(self.settings, options, hook, connection, self._exchange)
+        await self._counted(exchange.run(self._app_of))
+
+    def _app_of(self, delivery: Delivery, delivered: Delivered) -> ASGIApp:
+        del delivery, delivered
+        return self._app
+
+    def _exchange(self, options: Options, connection: Connection) -> Exchange:
+        return Exchange(self.settings, self._stores, self._alarm, options, connection)
+
+    async def _counted(self, answering: Awaitable[None]) -> None:
         self._under_way += 1
         try:
-            exchange = Exchange(self.settings, self._stores, self._alarm, options, connection)
-            await exchange.run(self._app, call)
+            await answering
         finally:
             self._under_way -= 1
             if self._settled is not None and not self._under_way:

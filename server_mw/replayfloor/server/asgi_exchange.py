@@ -16,7 +16,7 @@ from replayfloor.core.message import Headers, Response
 from replayfloor.core.values import frozen
 from replayfloor.server.asgi_capture import Capture, without_body_extensions
 from replayfloor.server.claim import AsyncActiveClaim
-from replayfloor.server.events import EventKind, ServerEvent
+from replayfloor.server.events import EventKind
 from replayfloor.server.flow import (
     Admitted,
     Answer,
@@ -33,6 +33,7 @@ from replayfloor.server.flow import (
     period_ms,
     renew,
     settle,
+    told,
 )
 from replayfloor.server.keeper_async import AsyncAlarm, AsyncLeaseKeeper
 from replayfloor.server.perform_async import AsyncPerformer, AsyncStores
@@ -68,6 +69,10 @@ class Exchange:
         self._keeper: AsyncLeaseKeeper | None = None
         self._claim: AsyncActiveClaim | None = None
 
+    def use_body(self, data: bytes) -> None:
+        """Give the application this body: the request's own was read before."""
+        self._performer.use_body(data)
+
     async def run(self, app: ASGIApp, call: Call) -> None:
         """Answer the request, calling `app` at most once."""
         try:
@@ -86,7 +91,7 @@ class Exchange:
                 await app(self._connection.scope, self._replaying_receive(), self._send_exposed)
             case Gone():
                 pass
-            case Refused() | Replayed():
+            case Refused() | Replayed() | Recorded():
                 await self._answer(admission)
             case Admitted():
                 await self._execute(app, admission)
@@ -151,7 +156,7 @@ class Exchange:
         if self._keeper is not None:
             self._keeper.stop()
         if self._performer.lease.end():
-            emit(self._settings, ServerEvent(EventKind.LEASE_LOST, admitted.id.hex()))
+            emit(self._settings, told(admitted, EventKind.LEASE_LOST))
 
     async def settle(self, admitted: Admitted, capture: Capture) -> bool:
         """Store or free, then send; say whether the application's further messages go out."""
@@ -191,12 +196,16 @@ class Exchange:
         return {**message, "headers": [*message.get("headers", ()), *extra]}
 
     async def _send(self, response: Response, extra: Headers) -> None:
-        headers = [*response.headers, *extra]
-        if response.status not in BODYLESS:
-            headers.append((b"content-length", str(len(response.body)).encode()))
-        start = {"type": "http.response.start", "status": response.status, "headers": headers}
-        await self._connection.send(start)
-        await self._connection.send({"type": "http.response.body", "body": response.body})
+        await send_response(self._connection.send, response, extra)
+
+
+async def send_response(send: Send, response: Response, extra: Headers) -> None:
+    """Send an answer of ours."""
+    headers = [*response.headers, *extra]
+    if response.status not in BODYLESS:
+        headers.append((b"content-length", str(len(response.body)).encode()))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
 
 
 class _HeldAnswer:

@@ -11,6 +11,7 @@ from replayfloor.core.receipt import Receipt
 from replayfloor.core.values import frozen
 from replayfloor.server.body_rules import DEFAULT_BODY_RULE, BodyRule
 from replayfloor.server.events import ServerEvent
+from replayfloor.server.webhooks.delivery import Delivery, Verifier
 
 
 @frozen
@@ -39,6 +40,30 @@ class ReadRequest(Effect[RequestAnswer]):
     """Read the body and make the fingerprint of the request, in which it counts by `rule`."""
 
     rule: BodyRule = DEFAULT_BODY_RULE
+
+
+@frozen
+class DeliveryRead:
+    """A delivery is here as a whole."""
+
+    delivery: Delivery
+
+
+DeliveryAnswer: TypeAlias = DeliveryRead | BodyTooLarge | ClientGone
+
+
+@frozen
+class ReadDelivery(Effect[DeliveryAnswer]):
+    """Read a request whole and keep it as it was received."""
+
+
+@frozen
+class Verify(Effect[None]):
+    """Ask whether a delivery is its sender's. Raises InvalidSignature if not, or what the verifier
+    raises."""
+
+    verifier: Verifier
+    delivery: Delivery
 
 
 @frozen

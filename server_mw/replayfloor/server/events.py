@@ -10,7 +10,12 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """What happened to a keyed request, or to the retention of all of them (POLICY_CHANGED)."""
+    """What happened to a keyed request, or to the retention of all of them (POLICY_CHANGED).
+
+    PAST_HORIZON: an event came after everything that its sender's horizon allows for; it was
+    acknowledged and recorded, and its handler was not called. RETRIES_UNRECOGNISED: a sender says
+    that it repeats its deliveries, and none of them is recognised as a repetition.
+    """
 
     CLAIMED = "claimed"
     TAKEN_OVER = "taken-over"
@@ -19,6 +24,8 @@ class EventKind(StrEnum):
     REPLAYED = "replayed"
     REFUSED = "refused"
     EXPIRED_BEFORE_RETRY = "expired-before-retry"
+    PAST_HORIZON = "past-horizon"
+    RETRIES_UNRECOGNISED = "retries-unrecognised"
     LEASE_LOST = "lease-lost"
     RECEIPT_LOST = "receipt-lost"
     LOCK_UNAVAILABLE = "lock-unavailable"
@@ -35,6 +42,8 @@ class EventKind(StrEnum):
 WORTH_A_WARNING = frozenset(
     {
         EventKind.EXPIRED_BEFORE_RETRY,
+        EventKind.PAST_HORIZON,
+        EventKind.RETRIES_UNRECOGNISED,
         EventKind.LEASE_LOST,
         EventKind.RECEIPT_LOST,
         EventKind.LOCK_UNAVAILABLE,
@@ -52,8 +61,12 @@ WORTH_A_WARNING = frozenset(
 class ServerEvent:
     """One thing that happened. `receipt_id` is the hex id of the key's receipt (empty if no key
     could be read); `detail` is the kind of the problem for REFUSED, the status for FINISHED and
-    FREED, what was before and what is now for POLICY_CHANGED, else empty or a cause."""
+    FREED, what was before and what is now for POLICY_CHANGED, else empty or a cause. `source` says
+    whose event it was, where the key was not made by the client: a webhook's sender, a queue; and
+    `retried` whether the sender says that this is not its first attempt (None: it does not say)."""
 
     kind: EventKind
     receipt_id: str
     detail: str = ""
+    source: str = ""
+    retried: bool | None = None

@@ -21,6 +21,10 @@ UNPROTECTED = (b"idempotency-unprotected", b"true")
 
 def emit(settings: Settings, event: ServerEvent) -> None:
     """Log what the person on call has to find, and tell the listener. Never raises."""
+    if event.source:
+        unrecognised = settings.counts.note(event)
+        if unrecognised is not None:
+            emit(settings, unrecognised)
     if event.kind in WORTH_A_WARNING:
         log.warning("%s receipt=%s %s", event.kind.value, event.receipt_id, event.detail)
     if settings.on_event is not None:

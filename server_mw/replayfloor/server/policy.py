@@ -19,6 +19,7 @@ from replayfloor.core.key import DEFAULT_RULES, KeyRules
 from replayfloor.core.problem import DOCUMENTATION
 from replayfloor.server.body_rules import DEFAULT_BODY_RULE, BodyRule
 from replayfloor.server.margins import margin_ms
+from replayfloor.server.webhooks.key import WebhookKey
 
 NOT_EXECUTED = frozenset({307, 308, 401, 403, 408, 425, 429, 503})
 """Answers that are given before an operation begins. Stored, one 401 or 429 would pin the key
@@ -69,12 +70,14 @@ class AfterExpiry(StrEnum):
     """What becomes of a repeated key whose receipt has expired, as far as that can be known.
 
     REFUSE: 400 `key-expired`. EXECUTE: a new operation, unless the key or its sender tells that it
-    is old (then 400). HANDLER: the handler runs, and `claim.past_horizon` tells it.
+    is old (then 400). HANDLER: the handler runs, and `claim.past_horizon` tells it. ACKNOWLEDGE, of
+    what is delivered again until it succeeds: a success is recorded and the handler not called.
     """
 
     REFUSE = "refuse"
     EXECUTE = "execute"
     HANDLER = "handler"
+    ACKNOWLEDGE = "acknowledge"
 
 
 class Disposition(StrEnum):
@@ -90,7 +93,9 @@ class Options:
 
     `retention_ms` is None if receipts are kept for ever: no key is too old then. `proofs`: the
     store keeps proofs of keys whose receipts are gone. `quiet`: nobody listens to events, so those
-    that are not worth a warning are not made.
+    that are not worth a warning are not made. `until_success`: who sends does so until it gets a
+    2xx, so nothing else is stored; `busy_status` is what it understands as "later".
+    `worker_effects`: of the handler, where the request only fills an inbox.
     """
 
     required: bool = False
@@ -111,6 +116,10 @@ class Options:
     body_rule: BodyRule = DEFAULT_BODY_RULE
     documentation: str = DOCUMENTATION
     quiet: bool = False
+    until_success: bool = False
+    busy_status: int | None = None
+    webhook: WebhookKey | None = None
+    worker_effects: Effects | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot work. Raises ConfigurationError."""
@@ -129,8 +138,8 @@ class Options:
 
     @property
     def looks_for_proofs(self) -> bool:
-        """Whether a claim looks for proofs; a handler that is told needs them for a repetition."""
-        return self.proofs or self.after_expiry is AfterExpiry.HANDLER
+        """Whether a claim looks for proofs; who is told of a repetition needs them for it."""
+        return self.proofs or self.after_expiry in (AfterExpiry.HANDLER, AfterExpiry.ACKNOWLEDGE)
 
     def kept_ms(self, left_ms: int | None) -> int:
         """Return how long the lock's place may keep a receipt that is live for `left_ms` more.
@@ -160,6 +169,8 @@ def _check_statuses(store: frozenset[int], free: frozenset[int]) -> None:
 
 def disposition(status: int, options: Options) -> Disposition:
     """Say whether an answer of the handler is stored or frees the key."""
+    if options.until_success:
+        return Disposition.STORE if 200 <= status < 300 else Disposition.FREE
     if status in options.store:
         return Disposition.STORE
     if status in options.free or status in NOT_EXECUTED:
@@ -171,6 +182,8 @@ def disposition(status: int, options: Options) -> Disposition:
 
 def ambiguous_disposition(options: Options) -> Disposition:
     """Say the same for an execution of which it is not known what it did."""
-    if options.effects is Effects.ATOMIC or options.ambiguous is Ambiguous.RELEASE:
+    if options.until_success or options.effects is Effects.ATOMIC:
+        return Disposition.FREE
+    if options.ambiguous is Ambiguous.RELEASE:
         return Disposition.FREE
     return Disposition.STORE

@@ -14,6 +14,7 @@ from starlette.routing import compile_path
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.server.body_rules import FingerprintOption, body_rule
 from replayfloor.server.policy import AfterExpiry, Ambiguous, Effects, Options, Outage
+from replayfloor.server.webhooks.key import WebhookKey
 
 EffectsOption: TypeAlias = Literal["atomic", "external", "repeatable"]
 AmbiguousOption: TypeAlias = Literal["store", "release"]
@@ -100,11 +101,16 @@ class Route(Overrides):
         method: such as "POST"; "*" for every method.
         path_pattern: a Starlette path, such as "/payments/{id}/refunds" or "/files/{rest:path}".
 
+        key: what the key is made of. Default: the client's header Idempotency-Key.
+            `webhook("stripe", …)`: the id of the event that is delivered (see there); only
+            `effects`, `lease_s` and `wait_for_s` may be given beside it.
+
     The other options are those of Overrides. Raises ConfigurationError for an unknown value.
     """
 
     method: str
     path_pattern: str
+    key: WebhookKey | None = field(default=None, kw_only=True)
     _regex: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -118,10 +124,63 @@ class Route(Overrides):
         except (ValueError, AssertionError) as error:
             raise ConfigurationError(f"path_pattern {self.path_pattern!r}: {error}") from error
         object.__setattr__(self, "_regex", regex)
+        self._check_key()
+
+    def apply(self, defaults: Options) -> Options:
+        """Return the middleware's options with these in their place."""
+        # Not super(): `slots=True` makes a second class, which it would not know.
+        options = Overrides.apply(self, defaults)
+        return options if self.key is None else received(options, self.key)
+
+    def _check_key(self) -> None:
+        if self.key is None:
+            return
+        if not isinstance(cast("object", self.key), WebhookKey):
+            raise ConfigurationError(f"key={self.key!r}: expected what `webhook(…)` returns")
+        given = [name for name in _NOT_OF_WEBHOOKS if getattr(self, name) is not None]
+        if given:
+            raise ConfigurationError(
+                f"{', '.join(given)}: no option of a route that receives webhooks: its key is the "
+                "event's id, successes are stored, and everything else is delivered again"
+            )
 
     def matches(self, method: str, path: str) -> bool:
         """Say whether a request is this route's; `path` is decoded and without root path."""
         return self.method in (method, "*") and self._regex.match(path) is not None
+
+
+_NOT_OF_WEBHOOKS = (
+    "required",
+    "ambiguous",
+    "store",
+    "free",
+    "sensitive",
+    "after_expiry",
+    "fingerprint",
+    "exclude",
+)
+
+
+def received(options: Options, key: WebhookKey) -> Options:
+    """Return the options under which the events of a webhook are received."""
+    return replace(
+        options,
+        webhook=key,
+        until_success=True,
+        busy_status=key.source.busy_status,
+        after_expiry=AfterExpiry(key.past_horizon),
+        required=False,
+        store=frozenset(),
+        free=frozenset(),
+        # It is delivered again when the receipts are back, so nothing is won by a risk.
+        on_outage=Outage.REFUSE,
+        # A duplicate is acknowledged with the stored success, whatever it said; and who counts
+        # the deliveries listens to everything.
+        quiet=False,
+        # The writer of the inbox is the handler then, and writes in the receipt's transaction.
+        effects=Effects.ATOMIC if key.ack == "first" else options.effects,
+        worker_effects=options.effects if key.ack == "first" else None,
+    )
 
 
 class RouteTable:
@@ -172,6 +231,11 @@ def ambiguous_of(value: str) -> Ambiguous:
 
 def after_expiry_of(value: str) -> AfterExpiry:
     """Return the enum of an `after_expiry=` option. Raises ConfigurationError."""
+    if value == AfterExpiry.ACKNOWLEDGE:
+        raise ConfigurationError(
+            'after_expiry="acknowledge" is for webhooks only: '
+            'webhook(…, past_horizon="acknowledge")'
+        )
     return _member("after_expiry", AfterExpiry, value)
 
 

@@ -32,6 +32,8 @@ from replayfloor.server.routes import (
 )
 from replayfloor.server.sealing import Cipher, Sealer
 from replayfloor.server.stores.policies import Declaration
+from replayfloor.server.webhooks.counts import DeliveryCounts
+from replayfloor.server.webhooks.horizons import check_webhooks
 
 BODY_BYTES_MAX = 1024 * 1024
 """Request bytes taken to make the fingerprint; a larger body is refused with 413. JSON and forms
@@ -67,6 +69,7 @@ class Settings:
     maintain: Maintain | None
     sealer: Sealer
     on_event: OnEvent | None
+    counts: DeliveryCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ class Arguments:
         """Check everything and open nothing. Raises ConfigurationError."""
         self._check()
         retention_s = retention_of(self.retention, self.policy)
+        check_webhooks(self.routes or (), retention_s, policy_of(self.retention, self.policy))
         lifetime: Headers = ()
         if retention_s is not None:
             lifetime = ((b"idempotency-key-lifetime", str(int(retention_s)).encode()),)
@@ -135,6 +139,7 @@ class Arguments:
             maintain=self._maintain(retention_s),
             sealer=Sealer(self.response_cipher),
             on_event=self.on_event,
+            counts=DeliveryCounts(),
         )
 
     def _defaults(self, retention_s: float | None) -> Options:

@@ -17,7 +17,7 @@ from replayfloor.server.declaring import DeclaringReceipts
 from replayfloor.server.decorator import WsgiEndpoints, mounted
 from replayfloor.server.docs import describe, endpoints_of
 from replayfloor.server.events import EventKind, ServerEvent
-from replayfloor.server.flow import Call
+from replayfloor.server.flow import Call, Delivered
 from replayfloor.server.keeper import Alarm
 from replayfloor.server.locks import Lock, open_lock
 from replayfloor.server.options import MiddlewareOptions
@@ -28,8 +28,10 @@ from replayfloor.server.requests import first_sent_ms, owner
 from replayfloor.server.settings import Stores as AnyStores
 from replayfloor.server.settings import build, instance
 from replayfloor.server.stores import Receipts, open_receipts
+from replayfloor.server.webhooks.delivery import Delivery
 from replayfloor.server.wsgi_body import native
 from replayfloor.server.wsgi_capture import ExcInfo, HeaderList, StartResponse, Write
+from replayfloor.server.wsgi_delivery import DeliveryExchange
 from replayfloor.server.wsgi_exchange import Environ, Exchange, WSGIApp
 
 WSGIPrincipal = Callable[[Environ], str]
@@ -127,6 +129,11 @@ class WSGIIdempotencyMiddleware:
         if self._maintenance is not None:
             # Here and not at construction: a server may fork in between.
             self._maintenance.start()
+        if options.webhook is not None:
+            delivery = DeliveryExchange(
+                self.settings, options, options.webhook, environ, self._exchange
+            )
+            return delivery.run(self._app_of, start_response)
         key = environ.get("HTTP_IDEMPOTENCY_KEY")
         # A server joins several lines with commas, and what comes of that is no key.
         key_lines = () if key is None else (str(key).encode("latin-1"),)
@@ -142,8 +149,14 @@ class WSGIIdempotencyMiddleware:
         )
         if not key_lines and not options.required:
             start_response = self._advertising(start_response)
-        exchange = Exchange(self.settings, self._stores, options, self._alarm, environ)
-        return exchange.run(self._app, call, start_response)
+        return self._exchange(options, environ).run(self._app, call, start_response)
+
+    def _app_of(self, delivery: Delivery, delivered: Delivered) -> WSGIApp:
+        del delivery, delivered
+        return self._app
+
+    def _exchange(self, options: Options, environ: Environ) -> Exchange:
+        return Exchange(self.settings, self._stores, options, self._alarm, environ)
 
     def _advertising(self, start_response: StartResponse) -> StartResponse:
         """Let an answer to a request without a key say how long a key would live here."""

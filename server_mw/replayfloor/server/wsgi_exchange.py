@@ -52,6 +52,10 @@ class Exchange:
         self._request = WSGIRequest(environ, settings.body_bytes_max)
         self._performer = Performer(settings, stores)
 
+    def use_body(self, data: bytes) -> None:
+        """Give the application this body: the request's own was read before."""
+        self._request.use(data)
+
     def run(self, app: WSGIApp, call: Call, start_response: StartResponse) -> Iterable[bytes]:
         """Answer the request, calling `app` at most once."""
         try:
@@ -68,7 +72,7 @@ class Exchange:
                 return app(self._environ, start_response)
             case Exposed():
                 return self._call(app, _marking(start_response))
-            case Gone() | Refused() | Replayed():
+            case Gone() | Refused() | Replayed() | Recorded():
                 self._request.close()
                 return self._send(admission, start_response)
             case Admitted():

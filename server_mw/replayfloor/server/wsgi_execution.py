@@ -12,8 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 from replayfloor.core.errors import UsageError
 from replayfloor.server.claim import ActiveClaim
-from replayfloor.server.events import EventKind, ServerEvent
-from replayfloor.server.flow import Admitted, Answer, Answered, fail, period_ms, renew, settle
+from replayfloor.server.events import EventKind
+from replayfloor.server.flow import (
+    Admitted,
+    Answer,
+    Answered,
+    fail,
+    period_ms,
+    renew,
+    settle,
+    told,
+)
 from replayfloor.server.keeper import Alarm, LeaseKeeper
 from replayfloor.server.perform import Performer
 from replayfloor.server.perform_common import emit
@@ -146,7 +155,7 @@ class Execution:
         if self._keeper is not None:
             self._keeper.stop()
         if self._performer.lease.end():
-            emit(self._settings, ServerEvent(EventKind.LEASE_LOST, self._admitted.id.hex()))
+            emit(self._settings, told(self._admitted, EventKind.LEASE_LOST))
 
     def _renew(self, stopped: threading.Event) -> None:
         self._performer.drive_until(stopped, renew(self._admitted, self._options))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TypeAlias, cast
 
+from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.server import clock
 from replayfloor.server.body import BodyReader, ReadBody
 from replayfloor.server.body_digest import CHUNK_BYTES
@@ -54,6 +55,16 @@ class WSGIRequest:
         finally:
             reader.close()
         return RequestRead(self._body.fingerprint, clock.wall_ms())
+
+    def use(self, body: bytes) -> None:
+        """Take a body that was read before: the request's own, or a part of it."""
+        self._body = ReadBody(Fingerprint(b""), len(body), body, None)
+
+    def whole(self) -> bytes:
+        """Return the body, all of it in memory."""
+        if self._body is None:
+            raise TypeError("the request has not been read")
+        return b"".join(self._body.chunks())
 
     def restore(self) -> None:
         """Let the application read the body from its beginning, with its length known."""

@@ -35,6 +35,9 @@ class ProblemKind(StrEnum):
     BODY_TOO_LARGE = "body-too-large"
     HANDLER_FAILED = "handler-failed"
     STORE_UNAVAILABLE = "store-unavailable"
+    INVALID_SIGNATURE = "invalid-signature"
+    UNIDENTIFIED_EVENT = "unidentified-event"
+    EVENT_REUSED = "event-reused"
 
 
 ANSWERS_KNOWN_MAX: Final = 256
@@ -52,22 +55,29 @@ _STATUS_AND_TITLE: Final[dict[ProblemKind, tuple[int, str]]] = {
     ProblemKind.BODY_TOO_LARGE: (413, "The request body is too large to be protected"),
     ProblemKind.HANDLER_FAILED: (500, "The operation failed; its outcome is not certain"),
     ProblemKind.STORE_UNAVAILABLE: (503, "The request cannot be protected at the moment"),
+    ProblemKind.INVALID_SIGNATURE: (401, "The delivery is not shown to be from its sender"),
+    ProblemKind.UNIDENTIFIED_EVENT: (400, "The delivery does not tell which event it is of"),
+    ProblemKind.EVENT_REUSED: (422, "The id of the event was used for another event"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One refusal. `retry_after_s` is in whole seconds; `members` extend the JSON object."""
+    """One refusal. `retry_after_s` is in whole seconds; `members` extend the JSON object.
+
+    `answered_as` replaces the kind's own status, where the other side knows another one for it.
+    """
 
     kind: ProblemKind
     detail: str
     retry_after_s: int | None = None
     members: dict[str, int | str | bool] = field(default_factory=dict[str, int | str | bool])
+    answered_as: int | None = None
 
     @property
     def status(self) -> int:
         """The HTTP status code of the answer."""
-        return _STATUS_AND_TITLE[self.kind][0]
+        return self.answered_as or _STATUS_AND_TITLE[self.kind][0]
 
     @property
     def title(self) -> str:
@@ -83,14 +93,20 @@ class Problem:
         """Return the answer to send; `documentation` is the page the link leads to."""
         if self.members:
             return _written(self, documentation)
-        return _remembered(self.kind, self.detail, self.retry_after_s, documentation)
+        return _remembered(
+            self.kind, self.detail, self.retry_after_s, self.answered_as, documentation
+        )
 
 
 @lru_cache(ANSWERS_KNOWN_MAX)
 def _remembered(
-    kind: ProblemKind, detail: str, retry_after_s: int | None, documentation: str
+    kind: ProblemKind,
+    detail: str,
+    retry_after_s: int | None,
+    answered_as: int | None,
+    documentation: str,
 ) -> Response:
-    return _written(Problem(kind, detail, retry_after_s), documentation)
+    return _written(Problem(kind, detail, retry_after_s, answered_as=answered_as), documentation)
 
 
 def _written(problem: Problem, documentation: str) -> Response:
@@ -244,3 +260,23 @@ def store_unavailable(retry_after_s: int) -> Problem:
         "Nothing was executed. Repeat the request, unchanged and with the same key.",
         retry_after_s=retry_after_s,
     )
+
+
+# -- the refusals of webhooks --------------------------------------------------------------------
+
+
+def invalid_signature(detail: str) -> Problem:
+    """Return the 401 for a delivery whose signature does not hold; nothing was looked up."""
+    return Problem(ProblemKind.INVALID_SIGNATURE, detail)
+
+
+def unidentified_event(detail: str) -> Problem:
+    """Return the 400 for a delivery without the id of its event; nothing was executed."""
+    return Problem(ProblemKind.UNIDENTIFIED_EVENT, detail)
+
+
+EVENT_REUSED = Problem(
+    ProblemKind.EVENT_REUSED,
+    "An event with this id was received before, and differs in what all deliveries of one event "
+    "share. Nothing was executed now.",
+)

@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from replayfloor.core.key import DRAFT_REVISION
-from replayfloor.server.body_rules import BodyRule
 from replayfloor.server.docs.facts import (
     Statuses,
     bytes_words,
@@ -81,19 +80,30 @@ def _path(row: Row) -> str:
 def _cells(options: Options) -> tuple[str, ...]:
     retention_ms = options.retention_ms
     return (
-        "required" if options.required else "optional",
-        options.effects.value,
+        _key(options),
+        (options.worker_effects or options.effects).value,
         "taken over" if options.takes_over else "outcome-unknown",
         f"{seconds(options.lease_ms)} s",
         f"{seconds(options.wait_ms)} s",
         "executed" if options.executes_openly else "refused",
         "not kept" if options.sensitive else "kept",
-        _fingerprint(options.body_rule),
+        _fingerprint(options),
         "no end" if retention_ms is None else words(retention_ms),
     )
 
 
-def _fingerprint(rule: BodyRule) -> str:
+def _key(options: Options) -> str:
+    hook = options.webhook
+    if hook is None:
+        return "required" if options.required else "optional"
+    verified = "" if hook.verify else ", unverified"
+    return f"event of {hook.source.name}{verified}, answered {hook.ack}"
+
+
+def _fingerprint(options: Options) -> str:
+    rule = options.body_rule
+    if options.webhook is not None:
+        return "the event"
     if not rule.counts:
         return "without body"
     if rule.function is not None:

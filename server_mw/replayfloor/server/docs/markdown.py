@@ -41,7 +41,9 @@ def markdown(
         level: of the first heading, from 1; the headings below it have one more.
     """
     title = "#" * level + " Idempotent requests"
-    page = _Page(settings, rows(settings, endpoints), owner)
+    # A sender of webhooks makes no key, and reads no description of this API.
+    listed = [row for row in rows(settings, endpoints) if row.options.webhook is None]
+    page = _Page(settings, listed, owner)
     if not page.rows:
         return f"{title}\n\nNo operation of this API takes an `{facts.KEY_FIELD}`.\n"
     sections = [

@@ -31,6 +31,7 @@ from replayfloor.server.docs.operations import (
     Applies,
     Endpoint,
     applies,
+    keyed,
 )
 from replayfloor.server.docs.templates import Known
 from replayfloor.server.settings import Settings
@@ -83,7 +84,7 @@ def add_to_openapi(
             endpoint = known.get((method, path)) or Endpoint(method, path)
             placed = Endpoint(method, prefix + endpoint.path, endpoint.overrides)
             parameters = _parameters(document, item, operation)
-            applied = applies(settings, placed, _known(document, parameters))
+            applied = keyed(applies(settings, placed, _known(document, parameters)))
             if any(each.options is not None for each in applied):
                 parameter = key_parameter(applied, owner)
                 _set_parameter(document, item, operation, parameter)

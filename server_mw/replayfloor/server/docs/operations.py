@@ -87,6 +87,14 @@ def applies(
     return _without_repetition([*found, Applies(general)])
 
 
+def keyed(found: Sequence[Applies]) -> tuple[Applies, ...]:
+    """Return the same without the paths that receive webhooks: no client sends a key there."""
+    return tuple(
+        Applies(None, each.only) if each.options and each.options.webhook else each
+        for each in found
+    )
+
+
 def rows(settings: Settings, endpoints: Iterable[Endpoint] = ()) -> tuple[Row, ...]:
     """Return what is protected, in the order in which it is decided.
 

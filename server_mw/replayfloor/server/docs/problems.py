@@ -14,6 +14,7 @@ from replayfloor.core.key import KeyRules, parse_key
 from replayfloor.core.message import Response
 from replayfloor.core.problem import (
     BODY_TOO_LARGE,
+    EVENT_REUSED,
     HANDLER_FAILED,
     MISSING_KEY,
     Problem,
@@ -22,13 +23,15 @@ from replayfloor.core.problem import (
     commit_unknown,
     in_flight,
     invalid_key,
+    invalid_signature,
     key_expired,
     key_reused,
     outcome_unknown,
     store_unavailable,
+    unidentified_event,
 )
 from replayfloor.server.docs.facts import bytes_words, words
-from replayfloor.server.flow.admit import UNKNOWN_RETRY_AFTER_S
+from replayfloor.server.flow.take import UNKNOWN_RETRY_AFTER_S
 from replayfloor.server.flow.values import STORE_RETRY_AFTER_S
 from replayfloor.server.policy import (
     AfterExpiry,
@@ -93,6 +96,19 @@ EXPLANATIONS: Final[dict[ProblemKind, Explanation]] = {
         "The request could not be protected, so nothing was executed.",
         "Repeat the request, unchanged and with the same key, after `Retry-After`.",
     ),
+    ProblemKind.INVALID_SIGNATURE: Explanation(
+        "The signature of the delivery does not hold; nothing was looked up or stored.",
+        "Check the secret, both clocks, and that nothing on the way changes the body.",
+    ),
+    ProblemKind.UNIDENTIFIED_EVENT: Explanation(
+        "The delivery does not tell which event it is of; nothing was executed.",
+        "Deliver it with the id of its event. The member `detail` says where that is expected.",
+    ),
+    ProblemKind.EVENT_REUSED: Explanation(
+        "An event with the same id was received before, and was another one; nothing was "
+        "executed now.",
+        "Give every event an id of its own.",
+    ),
 }
 """In braces, what the settings say."""
 
@@ -103,6 +119,8 @@ def kinds(options: Options) -> tuple[ProblemKind, ...]:
 
 
 def _occurs(kind: ProblemKind, options: Options) -> bool:
+    if options.webhook is not None:
+        return kind in _OF_WEBHOOKS
     match kind:
         case ProblemKind.MISSING_KEY:
             return options.required
@@ -124,8 +142,32 @@ def _occurs(kind: ProblemKind, options: Options) -> bool:
             | ProblemKind.BODY_TOO_LARGE
         ):
             return True
+        case (
+            ProblemKind.INVALID_SIGNATURE
+            | ProblemKind.UNIDENTIFIED_EVENT
+            | ProblemKind.EVENT_REUSED
+        ):
+            return False
         case _:
             assert_never(kind)
+
+
+OF_DELIVERIES: Final = frozenset(
+    {
+        ProblemKind.INVALID_SIGNATURE,
+        ProblemKind.UNIDENTIFIED_EVENT,
+        ProblemKind.EVENT_REUSED,
+    }
+)
+"""What only a sender of webhooks can be answered."""
+
+_OF_WEBHOOKS: Final = OF_DELIVERIES | {
+    ProblemKind.IN_FLIGHT,
+    ProblemKind.OUTCOME_UNKNOWN,
+    ProblemKind.BODY_TOO_LARGE,
+    ProblemKind.STORE_UNAVAILABLE,
+}
+"""What a sender of webhooks can be answered: it sends no key, and is never told of expiry."""
 
 
 def explain(kind: ProblemKind, settings: Settings) -> Explanation:
@@ -181,6 +223,12 @@ def example(kind: ProblemKind, options: Options) -> Problem:
             return HANDLER_FAILED
         case ProblemKind.STORE_UNAVAILABLE:
             return store_unavailable(STORE_RETRY_AFTER_S)
+        case ProblemKind.INVALID_SIGNATURE:
+            return invalid_signature("the signature is of another secret, or of another body")
+        case ProblemKind.UNIDENTIFIED_EVENT:
+            return unidentified_event("no event id at /id of the body")
+        case ProblemKind.EVENT_REUSED:
+            return EVENT_REUSED
         case _:
             assert_never(kind)
 

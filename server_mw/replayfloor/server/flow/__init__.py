@@ -1,5 +1,6 @@
 """The server flow: what happens to one keyed request. Pure; performs nothing itself.
 
+    receive  of a webhook: read, verify, and find the events     -> Received or an answer
     admit    parse the key, read the request, take the lock, claim       -> Admitted or an answer
     settle   store the handler's answer, or free the key                 -> the answer
     renew    keep the claim while the handler runs
@@ -14,6 +15,7 @@ from __future__ import annotations
 from replayfloor.core.effects import Flow
 from replayfloor.server.effects import Execute
 from replayfloor.server.flow.admit import admit
+from replayfloor.server.flow.deliver import Received, receive
 from replayfloor.server.flow.renew import period_ms, renew
 from replayfloor.server.flow.settle import fail, settle
 from replayfloor.server.flow.values import (
@@ -22,12 +24,14 @@ from replayfloor.server.flow.values import (
     Answer,
     Answered,
     Call,
+    Delivered,
     Exposed,
     Gone,
     Recorded,
     Refused,
     Replayed,
     Unprotected,
+    told,
 )
 from replayfloor.server.policy import Options
 
@@ -37,8 +41,10 @@ __all__ = [
     "Answer",
     "Answered",
     "Call",
+    "Delivered",
     "Exposed",
     "Gone",
+    "Received",
     "Recorded",
     "Refused",
     "Replayed",
@@ -46,9 +52,11 @@ __all__ = [
     "admit",
     "fail",
     "period_ms",
+    "receive",
     "renew",
     "serve",
     "settle",
+    "told",
 ]
 
 

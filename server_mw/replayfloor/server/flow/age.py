@@ -26,7 +26,7 @@ class Age:
 
     def reuse(self, after_expiry: AfterExpiry) -> Reuse:
         """Return what a claim does about a key without a live receipt."""
-        if after_expiry is AfterExpiry.HANDLER:
+        if after_expiry in (AfterExpiry.HANDLER, AfterExpiry.ACKNOWLEDGE):
             return Reuse.TELL
         if self.past:
             return Reuse.NEVER
@@ -63,3 +63,10 @@ def older(age: Age, by_ms: int, options: Options) -> Age:
 def _age_ms(minted: int | None, call: Call) -> int | None:
     known = [moment for moment in (minted, call.first_sent_ms) if moment is not None]
     return max(0, call.now_ms - min(known)) if known else None
+
+
+def age_of_event(occurred_ms: int | None, now_ms: int, options: Options) -> Age:
+    """Return how old an event is. One from the future is new: the clock is its sender's."""
+    if occurred_ms is None:
+        return Age(None, past=False)
+    return older(Age(max(0, now_ms - occurred_ms), past=False), 0, options)

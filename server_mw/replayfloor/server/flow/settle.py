@@ -20,6 +20,7 @@ from replayfloor.server.flow.values import (
     Answer,
     Answered,
     Refused,
+    as_understood,
     event,
 )
 from replayfloor.server.policy import (
@@ -44,7 +45,7 @@ def settle(admitted: Admitted, captured: Captured, options: Options) -> Flow[Ans
     if answer is None:
         answer = yield from _settle(admitted, captured, options, interruption)
     interruption.resume()
-    return answer
+    return as_understood(answer, options) if isinstance(answer, Refused) else answer
 
 
 def fail(
@@ -74,7 +75,10 @@ def _fail(
 ) -> Flow[None]:
     cancelled = not isinstance(error, Exception)
     harmless = cancelled and options.effects is Effects.REPEATABLE
-    if harmless or ambiguous_disposition(options) is Disposition.FREE:
+    # What is sent until it succeeds is executed again after a failure, which the handler has told,
+    # but not after it was stopped where nobody knows.
+    stopped = cancelled and options.until_success and options.effects is Effects.EXTERNAL
+    if harmless or (ambiguous_disposition(options) is Disposition.FREE and not stopped):
         yield from _free(admitted, options, type(error).__name__, interruption)
     elif cancelled:
         yield from event(admitted, EventKind.LEFT_ORPHANED, type(error).__name__)

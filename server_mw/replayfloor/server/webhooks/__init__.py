@@ -1,0 +1,1 @@
+"""Receivers of webhooks: one event applied once, for as long as its sender may deliver it again."""
