@@ -24,6 +24,7 @@ from replayfloor.core.claims import (
 )
 from replayfloor.core.drivers import run_async
 from replayfloor.core.effects import Effect, Flow
+from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.server import clock
 from replayfloor.server.body import SPOOL_BYTES, BodyReader, ReadBody
 from replayfloor.server.body_digest import CHUNK_BYTES
@@ -48,6 +49,9 @@ from replayfloor.server.stores import AsyncReceipts, AsyncTransaction
 AsyncStores: TypeAlias = Stores[AsyncReceipts, AsyncLock]
 
 F = TypeVar("F")
+
+NO_FINGERPRINT = Fingerprint(b"")
+"""Of a body that is handed on, and was not what the key was made of."""
 
 CLEANUP_S = 10.0
 """How long cleanup may take after a cancellation: longer than one operation of a store, and short
@@ -163,6 +167,10 @@ class AsyncPerformer:
         finally:
             reader.close()
         return RequestRead(self._body.fingerprint, clock.wall_ms())
+
+    def use_body(self, data: bytes) -> None:
+        """Take a body that was read before."""
+        self._body = ReadBody(NO_FINGERPRINT, len(data), data, None)
 
     def body_messages(self) -> Callable[[], Awaitable[Message | None]]:
         """Return a function that gives the body message by message, and then None."""
