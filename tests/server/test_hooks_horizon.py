@@ -85,6 +85,40 @@ async def test_an_event_is_applied_once_from_hour_0_to_day_29(moments: Moments) 
     assert backend.ledger.rows() == ["evt_1"]
 
 
+async def test_without_the_policy_the_same_sequence_applies_it_again(moments: Moments) -> None:
+    """What these tests would not notice otherwise: 24 h, chosen against the catalogue, and a source
+    that does not tell the time of its events."""
+    source = replace(STRIPE, event_time=None)
+    chosen = InboundPolicy("hooks", senders=(Sender("stripe", automatic_retry="24h"),))
+    handler = Applying(moments.backend)
+    for after_s in (0, 30 * HOUR_S):
+        moments.at(after_s)
+        moments.flush()
+        if after_s:
+            moments.drop_receipts()
+        worker = receiving(handler, source, receipts=moments.receipts(), retention=chosen)
+        await send(worker, delivery("evt_1"))
+
+    assert moments.backend.ledger.rows() == ["evt_1"] * 2
+
+
+async def test_an_event_that_tells_its_time_is_not_applied_again_even_then(
+    moments: Moments,
+) -> None:
+    chosen = InboundPolicy("hooks", senders=(Sender("stripe", automatic_retry="24h"),))
+    handler, created = Applying(moments.backend), moments.start_ms // 1000
+    for after_s in (0, 30 * HOUR_S):
+        moments.at(after_s)
+        moments.flush()
+        if after_s:
+            moments.drop_receipts()
+        worker = receiving(handler, STRIPE, receipts=moments.receipts(), retention=chosen)
+        answer = await send(worker, delivery("evt_1", created=created))
+
+    assert answer.status == 200
+    assert moments.backend.ledger.rows() == ["evt_1"]
+
+
 def test_a_retention_of_24_hours_is_refused_at_start_up() -> None:
     with pytest.raises(RetentionTooShort, match=r"is 1 d, below the floor of 30 d"):
         made("stripe", retention=DAY_S)

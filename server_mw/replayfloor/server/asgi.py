@@ -107,19 +107,29 @@ class IdempotencyMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        if scope["type"] == "lifespan":
+        kind, routes = scope["type"], self.settings.routes
+        if kind == "http" and self._endpoints.none_decorated:
+            options = routes.find(scope["method"], route_path(scope))
+            # One call deep for what passes untouched: it is paid for by every request.
+            if options is None or self._passes_without_key(scope, options):
+                await self._app(scope, receive, send)
+            else:
+                await self._serve(scope, receive, send, options)
+            return
+        if kind == "lifespan":
             await self._lifespan(scope, receive, send)
             return
-        is_http = scope["type"] == "http"
-        routes = self.settings.routes
-        if is_http and self._endpoints.none_decorated:
-            options = routes.find(scope["method"], route_path(scope))
-            await self._serve(scope, receive, send, options)
-            return
+        is_http = kind == "http"
         lookup = self._endpoints.lookup(scope)
         options = routes.find(scope["method"], route_path(scope), lookup) if is_http else None
         with mounted(lookup):
             await self._serve(scope, receive, send, options)
+
+    def _passes_without_key(self, scope: Scope, options: Options) -> bool:
+        """Say whether a request is served as if we were not there, its answer included."""
+        if options.required or options.webhook is not None or self.settings.lifetime_headers:
+            return False
+        return get_first(scope["headers"], KEY_HEADER) is None
 
     async def _serve(
         self, scope: Scope, receive: Receive, send: Send, options: Options | None

@@ -198,7 +198,7 @@ class RouteTable:
         self,
         method: str,
         path: str,
-        of_handler: Callable[[], Overrides | None] = lambda: None,
+        of_handler: Callable[[], Overrides | None] | None = None,
     ) -> Options | None:
         """Return the options of a request, or None if it passes untouched.
 
@@ -207,7 +207,7 @@ class RouteTable:
         for route, options in self.routes:
             if route.matches(method, path):
                 return options
-        overrides = of_handler()
+        overrides = None if of_handler is None else of_handler()
         if overrides is not None:
             return self._of(overrides)
         return self.defaults if method in self.methods else None

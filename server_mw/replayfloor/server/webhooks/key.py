@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from replayfloor.retention.errors import HorizonUnknown
+from replayfloor.retention.parties import Sender
 from replayfloor.server.webhooks.delivery import Verifier
 from replayfloor.server.webhooks.source import WebhookSource
 
@@ -26,6 +28,19 @@ class WebhookKey:
     past_horizon: PastHorizon
     ordered: bool
     unverified: bool
+
+    @property
+    def sender(self) -> Sender:
+        """How long the sender may deliver again, for `InboundPolicy(senders=…)`.
+
+        Raises HorizonUnknown if the source does not say.
+        """
+        if self.source.sender is None:
+            raise HorizonUnknown(
+                f"nobody says for how long {self.source.name!r} delivers again",
+                advice="give its source a sender=, or make a Sender with figures of your own",
+            )
+        return self.source.sender
 
     def scope(self, path: str) -> str:
         """Return whose the ids of the events are: one endpoint's (Standard Webhooks, Headers)."""
