@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
@@ -147,6 +147,7 @@ EVENTS = st.builds(
 )
 
 
+@settings(max_examples=40)  # each makes a provider
 @given(st.lists(EVENTS, max_size=40))
 def test_every_event_is_counted_once_and_no_text_of_one_becomes_an_attribute(
     events: list[ServerEvent],

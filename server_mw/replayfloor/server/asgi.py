@@ -35,6 +35,7 @@ from replayfloor.server.policy import Options
 from replayfloor.server.requests import FIRST_SENT_HEADER, KEY_HEADER, first_sent_ms, owner
 from replayfloor.server.settings import Stores, build, instance
 from replayfloor.server.stores import AsyncReceipts, open_async_receipts
+from replayfloor.server.webhooks.counts import SourceCounts
 from replayfloor.server.webhooks.delivery import Delivery
 from replayfloor.server.webhooks.key import WebhookKey
 
@@ -197,6 +198,11 @@ class IdempotencyMiddleware:
 
     def _owner(self, scope: Scope) -> str | None:
         return None if self._principal is None else owner(self._principal(scope))
+
+    @property
+    def deliveries(self) -> tuple[SourceCounts, ...]:
+        """What each source of webhooks has delivered to this process."""
+        return self.settings.counts.report()
 
     def describe(self) -> str:
         """Return, as text to print, which requests are protected, how, and what is stored."""

@@ -28,6 +28,7 @@ from replayfloor.server.requests import first_sent_ms, owner
 from replayfloor.server.settings import Stores as AnyStores
 from replayfloor.server.settings import build, instance
 from replayfloor.server.stores import Receipts, open_receipts
+from replayfloor.server.webhooks.counts import SourceCounts
 from replayfloor.server.webhooks.delivery import Delivery
 from replayfloor.server.wsgi_body import native
 from replayfloor.server.wsgi_capture import ExcInfo, HeaderList, StartResponse, Write
@@ -107,6 +108,11 @@ class WSGIIdempotencyMiddleware:
             self._maintenance.stop()
         self._stores.lock.close()
         self._stores.receipts.close()
+
+    @property
+    def deliveries(self) -> tuple[SourceCounts, ...]:
+        """What each source of webhooks has delivered to this process."""
+        return self.settings.counts.report()
 
     def describe(self) -> str:
         """Return, as text to print, which requests are protected, how, and what is stored."""

@@ -54,6 +54,7 @@ FIGURES: Final[Mapping[Direction, tuple[FigureRule, ...]]] = {
         FigureRule("dedupe", "what else tells duplicates, or does not"),
         FigureRule("event_time", "where the time of the event is"),
         FigureRule("attempt_time", "where the time of the attempt is"),
+        FigureRule("attempt", "where retries are counted"),
         _length("auto_retry", "until when it is repeated by itself", required=True),
         _length("manual_resend", "until when a person can repeat it", required=True),
         FigureRule("ack", "what counts as delivered"),
@@ -86,6 +87,8 @@ FIGURES: Final[Mapping[Direction, tuple[FigureRule, ...]]] = {
 }  # fmt: skip
 """Every row has each figure of its direction; what its file leaves out is unknown."""
 
-PLACES: Final = frozenset({"event_id", "event_time", "attempt_time", "signature", "batching"})
+PLACES: Final = frozenset(
+    {"event_id", "event_time", "attempt_time", "attempt", "signature", "batching"}
+)
 """Figures that say where something is: "header NAME", "body /pointer", "body", several with " + "
 between, or "none". The pointer is one of RFC 6901, within an event where deliveries are batches."""

@@ -11,6 +11,7 @@ Several are joined by " + ". What stands there is read in `reading`.
 from __future__ import annotations
 
 import re
+from dataclasses import field
 from enum import Enum
 from typing import Final, cast
 
@@ -39,10 +40,13 @@ class PlaceKind(Enum):
 
 @frozen
 class Place:
-    """One place. `name` is that of the header or of the field; `pointer` is for the body."""
+    """One place. `name` is that of the header or of the field; `pointer` is for the body.
+
+    Two are equal if they are the same place, however their `text` writes it.
+    """
 
     kind: PlaceKind
-    text: str
+    text: str = field(compare=False)
     name: str = ""
     pointer: Pointer = ()
 
@@ -66,10 +70,10 @@ def parse_places(what: str, text: str) -> tuple[Place, ...]:
 
 def parse_place(what: str, text: str) -> Place:
     """Return the one place of a text; raises ConfigurationError, also if it names several."""
-    places = parse_places(what, text)
-    if len(places) > 1:
+    place, *others = parse_places(what, text)
+    if others:
         raise ConfigurationError(f"{what}={text!r} names several places: name one")
-    return places[0]
+    return place
 
 
 def _parse(what: str, text: str) -> Place:

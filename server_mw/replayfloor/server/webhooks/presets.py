@@ -130,8 +130,8 @@ def _without_id(row: ProviderRow, event_id: Figure) -> str:
 
 def _not_solid(row: ProviderRow, place: str) -> str:
     return (
-        f"{row.title}: what is known of this sender is not solid enough to go by without your word. "
-        f"If its webhooks are as the catalogue supposes: {_by_hand(row.name, place)}"
+        f"{row.title}: what is known of this sender is not solid enough to go by without your "
+        f"word. If its webhooks are as the catalogue supposes: {_by_hand(row.name, place)}"
     )
 
 

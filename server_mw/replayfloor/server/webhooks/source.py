@@ -20,14 +20,12 @@ from replayfloor.core.values import frozen
 from replayfloor.retention.parties import Sender
 from replayfloor.server.webhooks.batches import Absent, NotTold, cut
 from replayfloor.server.webhooks.delivery import Delivery, Event, UnidentifiedEvent
-from replayfloor.server.webhooks.places import Place
 from replayfloor.server.webhooks.source_places import SourcePlaces, checked_places
 from replayfloor.server.webhooks.source_values import (
     Told,
     compared_text,
     id_part,
     id_text,
-    time_ms,
 )
 
 LATE_MS: Final = 3_600_000
@@ -68,8 +66,8 @@ class WebhookSource:
         event_time: where the time of the event is: Unix seconds or milliseconds, RFC 3339 (ISO
             8601) or RFC 1123. What cannot be read is taken as not said. Never the time of an
             attempt: a retry would look young for ever.
-        attempt: where the sender counts deliveries. What is more than `first_attempt` is a retry,
-            and so is a first delivery what has nothing there.
+        attempt: where the sender counts deliveries. What is more than `first_attempt` is a retry; a
+            delivery that has nothing there is a first one.
         attempt_time: where the time of the attempt is, in a form that `event_time` may have.
         first_attempt: what `attempt` holds in a first delivery: 0 if it counts retries, 1 if it
             counts attempts.
@@ -146,23 +144,20 @@ class WebhookSource:
         places = self._places
         told = Told(delivery)
         if places.attempt is not None:
-            return None if _is_there(told, places.attempt) else False
+            return None if told.has(places.attempt) else False
         if places.batch is not None or attempt.sent_ms is None:
             return None
-        occurred_ms = _time(told, places.event_time)
+        occurred_ms = told.time_ms_at(places.event_time)
         late = occurred_ms is not None and attempt.sent_ms - occurred_ms >= LATE_MS
         return True if late else None
 
     def attempt_of(self, delivery: Delivery) -> Attempt:
         """Return which delivery of its event this is, as far as the sender says; never fails."""
         told = Told(delivery)
-        sent_ms = _time(told, self._places.attempt_time)
+        sent_ms = told.time_ms_at(self._places.attempt_time)
         number: int | None = None
         if self._places.attempt is not None:
-            try:
-                text = told.at(self._places.attempt)
-            except NotTold:
-                text = None
+            text = told.at_or_none(self._places.attempt)
             if isinstance(text, str) and _COUNT.fullmatch(text):
                 number = int(text)
         return Attempt(number, sent_ms)
@@ -173,9 +168,9 @@ class WebhookSource:
         places = self._places
         return Event(
             self._id(told, where),
-            _time(told, places.event_time),
+            told.time_ms_at(places.event_time),
             "+".join(self._compared(told, where)).encode(),
-            _subject(told, places.subject),
+            told.text_at(places.subject),
             body,
         )
 
@@ -210,32 +205,6 @@ class WebhookSource:
 
     def _unidentified(self, text: str) -> UnidentifiedEvent:
         return UnidentifiedEvent(f"{self.name}: {text}")
-
-
-def _is_there(told: Told, place: Place) -> bool:
-    try:
-        told.at(place)
-    except NotTold:
-        return False
-    return True
-
-
-def _time(told: Told, place: Place | None) -> int | None:
-    if place is None:
-        return None
-    try:
-        return time_ms(told.at(place))
-    except NotTold:
-        return None
-
-
-def _subject(told: Told, place: Place | None) -> str | None:
-    if place is None:
-        return None
-    try:
-        return id_part(told.at(place))
-    except NotTold:
-        return None
 
 
 # -- what is refused at construction --------------------------------------------------------------

@@ -70,6 +70,34 @@ class Told:
             case _:
                 assert_never(place.kind)
 
+    def at_or_none(self, place: Place | None) -> object:
+        """Return what stands there, or None if that cannot be told, or is null."""
+        if place is None:
+            return None
+        try:
+            return self.at(place)
+        except NotTold:
+            return None
+
+    def has(self, place: Place) -> bool:
+        """Return whether anything stands there, read with certainty."""
+        try:
+            self.at(place)
+        except NotTold:
+            return False
+        return True
+
+    def time_ms_at(self, place: Place | None) -> int | None:
+        """Return the time that stands there, as `time_ms` does; None too if nothing does."""
+        return time_ms(self.at_or_none(place))
+
+    def text_at(self, place: Place | None) -> str | None:
+        """Return the text or number that stands there, as `id_part` does; None if none does."""
+        try:
+            return id_part(self.at_or_none(place))
+        except NotTold:
+            return None
+
     def _lines(self, name: str) -> list[bytes]:
         return get_all(self._delivery.headers, name.encode("ascii"))
 
@@ -131,8 +159,15 @@ def id_text(parts: Iterable[str]) -> str:
 def compared_text(value: object) -> str:
     """Return a JSON value as text: equal for values that mean the same, whatever their form.
 
-    Raises NotTold for an object with a repeated member.
+    Raises NotTold for an object with a repeated member, and for what is nested too deeply.
     """
+    try:
+        return _written(value)
+    except RecursionError:
+        raise NotTold("is nested too deeply") from None
+
+
+def _written(value: object) -> str:
     match value:
         case Number():
             return f"#{value}"
@@ -140,10 +175,10 @@ def compared_text(value: object) -> str:
             return f'"{_escaped(value)}"'
         case dict():
             members = cast("dict[str, object]", value)
-            pairs = sorted(f"{_escaped(key)}>{compared_text(members[key])}" for key in members)
+            pairs = sorted(f"{_escaped(key)}>{_written(members[key])}" for key in members)
             return "{" + ",".join(pairs) + "}"
         case list():
-            return "[" + ",".join(map(compared_text, cast("list[object]", value))) + "]"
+            return "[" + ",".join(map(_written, cast("list[object]", value))) + "]"
         case _ if value is REPEATED:
             raise NotTold("has a member more than once")
         case _:
