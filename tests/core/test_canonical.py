@@ -83,6 +83,7 @@ def test_json_that_may_mean_something_else_is_not_the_same(one: bytes, other: by
 
 
 @given(values, values)
+@settings(deadline=None, max_examples=60)
 def test_json_is_the_same_exactly_if_its_values_are(one: object, other: object) -> None:
     written = json.dumps(one, indent=2).encode()
     rewritten = json.dumps(one, sort_keys=True, ensure_ascii=False).encode()
@@ -229,7 +230,7 @@ def test_a_body_that_cannot_be_read_has_nothing_excluded() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=2), values, min_size=1), st.data())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 def test_without_a_member_it_is_the_document_that_never_had_it(
     document: dict[str, object], data: st.DataObject
 ) -> None:

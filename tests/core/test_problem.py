@@ -25,6 +25,9 @@ PROBLEMS = {
     ProblemKind.BODY_TOO_LARGE: problem.BODY_TOO_LARGE,
     ProblemKind.HANDLER_FAILED: problem.HANDLER_FAILED,
     ProblemKind.STORE_UNAVAILABLE: problem.store_unavailable(2),
+    ProblemKind.INVALID_SIGNATURE: problem.invalid_signature("the secret is another one"),
+    ProblemKind.UNIDENTIFIED_EVENT: problem.unidentified_event("no id at /id"),
+    ProblemKind.EVENT_REUSED: problem.EVENT_REUSED,
 }
 STATUSES = {
     ProblemKind.MISSING_KEY: 400,
@@ -37,6 +40,9 @@ STATUSES = {
     ProblemKind.BODY_TOO_LARGE: 413,
     ProblemKind.HANDLER_FAILED: 500,
     ProblemKind.STORE_UNAVAILABLE: 503,
+    ProblemKind.INVALID_SIGNATURE: 401,
+    ProblemKind.UNIDENTIFIED_EVENT: 400,
+    ProblemKind.EVENT_REUSED: 422,
 }
 JSON = b"application/problem+json"
 every_kind = pytest.mark.parametrize("kind", ProblemKind)
@@ -164,3 +170,12 @@ def test_unknown_members_and_members_of_a_wrong_type_are_ignored() -> None:
 def test_no_bytes_make_it_raise(content_type: bytes, body: bytes) -> None:
     assert problem_kind(content_type, body) is None
     assert problem_kind(JSON, body) is None
+
+
+@every_kind
+def test_a_refusal_may_be_told_by_the_status_that_the_other_side_knows(kind: ProblemKind) -> None:
+    each = Problem(kind, "later", 3, answered_as=503)
+    plain = Problem(kind, "later", 3)
+
+    assert each.to_response().status == _content(each)["status"] == 503
+    assert plain.to_response().status == STATUSES[kind]

@@ -1,4 +1,4 @@
-"""Thirty-five days of traffic, in simulated time, on a real Postgres: what is kept, and how long.
+"""Days of traffic, in simulated time, on a real Postgres: what is kept, and how long.
 
 The clock of the database is the test's; a run of the maintenance is made each day, as from cron.
 """
@@ -6,6 +6,8 @@ The clock of the database is the test's; a run of the maintenance is made each d
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+
+import pytest
 
 from replayfloor.core.claims import Claim, Claimed, Finish, Finished, Reuse
 from replayfloor.core.fingerprint import ReceiptId
@@ -16,7 +18,6 @@ from replayfloor.server.stores.postgres import PostgresReceipts
 from replayfloor.testing.receipts_subject import LONG_MS, REQUEST, new_fence, new_id, receipt
 from server.partitions import DAY, HOUR, Database, assert_no_gap
 
-DAYS = 35
 KEPT = Keeping(7 * 86400.0)
 RETENTION, WIDTH = timedelta(seconds=KEPT.retention_s), timedelta(seconds=KEPT.width_s)
 ROWS_AN_HOUR = 60
@@ -31,8 +32,9 @@ def _size(database: Database) -> int:
     )
 
 
+@pytest.mark.parametrize("days", [18, pytest.param(35, marks=pytest.mark.slow)])
 def test_receipts_are_there_for_their_retention_and_the_table_stays_as_large_as_it_was(
-    postgres_url: str,
+    postgres_url: str, days: int
 ) -> None:
     migrate(postgres_url, keeping=KEPT)
     database, store = Database(postgres_url), PostgresReceipts(postgres_url)
@@ -41,7 +43,7 @@ def test_receipts_are_there_for_their_retention_and_the_table_stays_as_large_as_
     store.open()
     told: list[tuple[datetime, ReceiptId]] = []
     sizes: list[int] = []
-    for day in range(DAYS):
+    for day in range(days):
         present = start + day * DAY
         database.set_clock(present)
         database.maintain(KEPT)
@@ -56,7 +58,7 @@ def test_receipts_are_there_for_their_retention_and_the_table_stays_as_large_as_
     plateau = sizes[len(sizes) // 2 :]
     assert max(plateau) / min(plateau) < PLATEAU
     assert max(plateau) < PLATEAU * max(sizes[: len(sizes) // 2])
-    _check_the_end(database, start + DAYS * DAY)
+    _check_the_end(database, start + days * DAY)
     store.close()
 
 
