@@ -157,6 +157,24 @@ def test_a_batch_whose_document_has_a_defect_anywhere_is_refused(at: int) -> Non
             WITHIN.events(delivery(body))
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{1:2,"data":{"events":[{"id":"a"}]}}',
+        b'{"x":1;"data":{"events":[{"id":"a"}]}}',
+        b'{"x";1,"data":{"events":[{"id":"a"}]}}',
+        b'{"data":{"events":[{"id":"a"};{"id":"b"}]}}',
+        b'{"data":{"events":[{"id":"a"},]}}',
+        b'{"data":{"events":[{"id":"a"}],}}',
+        b'{"data":{"events":[{"id":"a"}\xc2\xa0]}}',
+        b'{"data":{"events":[{"id":"a"}\x0c]}}',
+    ],
+)
+def test_what_only_looks_like_a_json_document_is_refused(body: bytes) -> None:
+    with pytest.raises(UnidentifiedEvent):
+        WITHIN.events(delivery(body))
+
+
 @settings(deadline=None)
 @given(st.binary(max_size=40) | st.text('[]{},:"\\ 1aeu\u00e9\n', max_size=25).map(str.encode))
 def test_the_scanner_accepts_no_list_that_a_json_reader_does_not(body: bytes) -> None:

@@ -185,6 +185,7 @@ def test_an_id_can_be_in_a_form() -> None:
 def test_an_id_can_be_at_an_index_and_below_names_that_need_escapes() -> None:
     source = WebhookSource("shop", "body /a~1b/1/~0")
     assert id_of(source, told({"a/b": [0, {"~": "x"}]})) == "x"
+    assert id_of(WebhookSource("shop", "body /~01"), told({"~1": "x", "/": "y"})) == "x"
     for index in ("01", "-", "2", "-1"):
         with pytest.raises(UnidentifiedEvent, match="absent"):
             WebhookSource("shop", f"body /a/{index}").events(told({"a": ["x", "y"]}))

@@ -120,6 +120,14 @@ def test_an_attempt_long_after_its_event_is_a_retry_and_others_may_be_either() -
     assert SHOP.is_retry(told({"id": "a"})) is None
 
 
+def test_a_member_beside_the_list_of_a_batch_is_not_the_time_of_its_events() -> None:
+    source = WebhookSource(
+        "shop", "body /id", "body /at", attempt_time="header X-Sent", batch="body /events"
+    )
+    sent = told({"at": TEN_MS, "events": []}, {"X-Sent": str(TEN_MS + LATE_MS)})
+    assert source.is_retry(sent) is None
+
+
 def test_asking_for_the_attempt_never_fails() -> None:
     source = WebhookSource("shop", "header X", attempt="body /n", attempt_time="body /at")
     for body in (b"", b"\xff", b"[]", b'{"n":{},"at":[]}', b'{"n":1,"n":2}'):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Unpack
 
 import anyio
@@ -37,7 +38,9 @@ from replayfloor.server.settings import Stores, build, instance
 from replayfloor.server.stores import AsyncReceipts, open_async_receipts
 from replayfloor.server.webhooks.counts import SourceCounts
 from replayfloor.server.webhooks.delivery import Delivery
+from replayfloor.server.webhooks.inbox.accept import InboxWriter
 from replayfloor.server.webhooks.key import WebhookKey
+from replayfloor.server.webhooks.source import is_handshake
 
 Principal = Callable[[Scope], str]
 
@@ -94,6 +97,7 @@ class IdempotencyMiddleware:
         )
         self._endpoints = AsgiEndpoints(app)
         self._alarm = AsyncAlarm()
+        self._inbox = InboxWriter(self.settings.namespace, self.settings.sealer)
         self._under_way = 0
         self._settled: anyio.Event | None = None
 
@@ -165,10 +169,15 @@ class IdempotencyMiddleware:
 
     async def _receive(self, connection: Connection, options: Options, hook: WebhookKey) -> None:
         exchange = DeliveryExchange(self.settings, options, hook, connection, self._exchange)
-        await self._counted(exchange.run(self._app_of))
+        await self._counted(exchange.run(partial(self._app_of, hook)))
 
-    def _app_of(self, delivery: Delivery, delivered: Delivered) -> ASGIApp:
-        del delivery, delivered
+    def _app_of(self, hook: WebhookKey, delivery: Delivery, delivered: Delivered) -> ASGIApp:
+        """Return what is called for an event: the application, or what fills its inbox.
+
+        A handshake asks for an answer of the application's, and tells of nothing to be applied.
+        """
+        if hook.ack == "first" and not is_handshake(delivered.event):
+            return self._inbox.asgi(hook, delivery, delivered)
         return self._app
 
     def _exchange(self, options: Options, connection: Connection) -> Exchange:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Unpack
 
 from replayfloor.core.claims import FENCE_BYTES, Fence
@@ -30,6 +31,9 @@ from replayfloor.server.settings import build, instance
 from replayfloor.server.stores import Receipts, open_receipts
 from replayfloor.server.webhooks.counts import SourceCounts
 from replayfloor.server.webhooks.delivery import Delivery
+from replayfloor.server.webhooks.inbox.accept import InboxWriter
+from replayfloor.server.webhooks.key import WebhookKey
+from replayfloor.server.webhooks.source import is_handshake
 from replayfloor.server.wsgi_body import native
 from replayfloor.server.wsgi_capture import ExcInfo, HeaderList, StartResponse, Write
 from replayfloor.server.wsgi_delivery import DeliveryExchange
@@ -82,6 +86,7 @@ class WSGIIdempotencyMiddleware:
         )
         self._endpoints = WsgiEndpoints(app)
         self._alarm = Alarm()
+        self._inbox = InboxWriter(self.settings.namespace, self.settings.sealer)
 
     def _declaring(self, receipts: Receipts) -> Receipts:
         declaration = self.settings.declaration
@@ -139,7 +144,7 @@ class WSGIIdempotencyMiddleware:
             delivery = DeliveryExchange(
                 self.settings, options, options.webhook, environ, self._exchange
             )
-            return delivery.run(self._app_of, start_response)
+            return delivery.run(partial(self._app_of, options.webhook), start_response)
         key = environ.get("HTTP_IDEMPOTENCY_KEY")
         # A server joins several lines with commas, and what comes of that is no key.
         key_lines = () if key is None else (str(key).encode("latin-1"),)
@@ -157,8 +162,13 @@ class WSGIIdempotencyMiddleware:
             start_response = self._advertising(start_response)
         return self._exchange(options, environ).run(self._app, call, start_response)
 
-    def _app_of(self, delivery: Delivery, delivered: Delivered) -> WSGIApp:
-        del delivery, delivered
+    def _app_of(self, hook: WebhookKey, delivery: Delivery, delivered: Delivered) -> WSGIApp:
+        """Return what is called for an event: the application, or what fills its inbox.
+
+        A handshake asks for an answer of the application's, and tells of nothing to be applied.
+        """
+        if hook.ack == "first" and not is_handshake(delivered.event):
+            return self._inbox.wsgi(hook, delivery, delivered)
         return self._app
 
     def _exchange(self, options: Options, environ: Environ) -> Exchange:

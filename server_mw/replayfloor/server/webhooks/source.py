@@ -253,3 +253,8 @@ def _check_figures(label: str, source: WebhookSource) -> None:
             f"{label}first_attempt={source.first_attempt!r}: expected 0 if `attempt` counts "
             "retries, or 1 if it counts attempts"
         )
+
+
+def is_handshake(event: Event) -> bool:
+    """Return whether a delivery told of no event, and only asked whether the endpoint is there."""
+    return event.id.startswith(HANDSHAKE_MARK)
