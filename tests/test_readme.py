@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -17,6 +18,7 @@ import pytest
 
 from replayfloor.core.problem import Problem, ProblemKind
 from support.services.server import free_port
+from webhooks.signing import stripe
 
 PROJECT = Path(__file__).resolve().parent.parent
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
@@ -43,7 +45,7 @@ def server_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with closing(sqlite3.connect(tmp_path / "payments.db", isolation_level=None)) as database:
         database.execute("create table ledger (amount integer)")
     port = free_port()
-    server = UVICORN if request.param == "Server" else GUNICORN
+    server = GUNICORN if request.param == "Flask and Django" else UVICORN
     command = [sys.executable, "-m", *(part.format(port=port) for part in server)]
     process = subprocess.Popen(
         command,
@@ -92,7 +94,20 @@ def test_the_snippets_run_and_a_client_started_twice_charges_once(
         assert database.execute("select amount from ledger").fetchall() == [(4200,)]
 
 
-@pytest.mark.parametrize("title", ["Server", "Flask and Django", "Client"])
+@pytest.mark.parametrize("server_url", ["Webhooks"], indirect=True)
+def test_the_snippet_of_webhooks_applies_an_event_once(server_url: str, tmp_path: Path) -> None:
+    told = {"id": "evt_1", "created": int(time.time()), "data": {"object": {"amount": 4200}}}
+    body = json.dumps(told).encode()
+    for attempt in range(2):
+        headers = dict(stripe(body, "whsec_...", at_s=int(time.time()) + attempt))
+        answer = httpx.post(f"{server_url}/hooks/stripe", content=body, headers=headers)
+        assert answer.status_code == 200
+
+    with closing(sqlite3.connect(tmp_path / "payments.db", isolation_level=None)) as database:
+        assert database.execute("select amount from ledger").fetchall() == [(4200,)]
+
+
+@pytest.mark.parametrize("title", ["Server", "Flask and Django", "Client", "Webhooks"])
 def test_a_snippet_is_short(title: str) -> None:
     assert len(snippet(title).splitlines()) <= SNIPPET_LINES_MAX
 
