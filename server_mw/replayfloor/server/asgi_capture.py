@@ -23,6 +23,7 @@ class Capture:
     __slots__ = (
         "_body_bytes",
         "_body_bytes_max",
+        "_chunks",
         "_complete",
         "_endless",
         "_headers",
@@ -34,6 +35,7 @@ class Capture:
     def __init__(self, body_bytes_max: int, headers_max: int) -> None:
         """Hold back at most `body_bytes_max` bytes; keep at most `headers_max` header lines."""
         self.messages: list[Message] = []
+        self._chunks: list[bytes] = []
         self._body_bytes_max, self._headers_max = body_bytes_max, headers_max
         self._body_bytes = 0
         self._complete = False
@@ -43,44 +45,43 @@ class Capture:
 
     def add(self, message: Message) -> bool:
         """Take a message; say whether it is time to decide: the end, or too much."""
-        if message["type"] == "http.response.start":
+        kind = message["type"]
+        if kind == "http.response.body":
+            self.messages.append(message)
+            chunk: bytes = message.get("body", b"")
+            self._chunks.append(chunk)
+            self._body_bytes += len(chunk)
+            self._complete = not message.get("more_body", False)
+            return self._complete or self._endless or self._body_bytes > self._body_bytes_max
+        if kind == "http.response.start":
             # Headers may be any iterable (ASGI 3.0), also one that can be read only once.
-            message = {**message, "headers": list(message.get("headers", ()))}
-            self._headers = _headers(message)
+            pairs = list(message.get("headers", ()))
+            message = {**message, "headers": pairs}
+            self._headers = _headers(pairs)
             self._endless = _is_event_stream(self._headers)
             self._start = message
             self.messages.append(message)
             return False
         self.messages.append(message)
-        if message["type"] != "http.response.body":
-            # Before the start: a hint, which is no part of the answer. After it: an extension
-            # sends the body by other means, so it can never be seen here.
-            return self._start is not None
-        self._body_bytes += len(message.get("body", b""))
-        self._complete = not message.get("more_body", False)
-        return self._complete or self._endless or self._body_bytes > self._body_bytes_max
+        # Before the start: a hint, which is no part of the answer. After it: an extension sends
+        # the body by other means, so it can never be seen here.
+        return self._start is not None
 
     def captured(self, recorded: Receipt | None = None) -> Captured:
         """Return the answer as far as it was sent; `recorded` is the receipt of the handler."""
         if self._start is None:
             raise UsageError("the application sent a body before http.response.start")
-        body = b"".join(
-            message.get("body", b"")
-            for message in self.messages
-            if message["type"] == "http.response.body"
-        )
         headers = self._headers
         whole = (
             self._complete
             and self._body_bytes <= self._body_bytes_max
             and len(headers) <= self._headers_max
         )
-        response = Response(int(self._start["status"]), headers, body)
+        response = Response(int(self._start["status"]), headers, b"".join(self._chunks))
         return Captured(response, complete=whole, recorded=recorded)
 
 
-def _headers(start: Message) -> Headers:
-    pairs = cast("Iterable[tuple[bytes, bytes]]", start.get("headers", ()))
+def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
     headers = tuple([(bytes(name).lower(), bytes(value)) for name, value in pairs])
     refuse_unsendable([part for pair in headers for part in pair])
     return headers
@@ -88,8 +89,8 @@ def _headers(start: Message) -> Headers:
 
 def _is_event_stream(headers: Headers) -> bool:
     """Whether the answer is one that has no end to wait for (WHATWG HTML, 9.2)."""
-    content_type = get_first(headers, b"content-type") or b""
-    return content_type.lower().startswith(b"text/event-stream")
+    content_type = get_first(headers, b"content-type")
+    return content_type is not None and content_type.lower().startswith(b"text/event-stream")
 
 
 def without_body_extensions(extensions: object) -> dict[str, object]:

@@ -133,18 +133,29 @@ class BodyReader:
             raise
 
     def _fingerprint(self, data: bytes | None) -> Fingerprint:
-        head = self._head
         if self._file is not None and self._arriving is not None:
             digest = self._arriving.digest(self._file, self.size)
         else:
-            digest = body_digest(head, self._rule, data or b"")
-        return fingerprint(
-            method=head.method,
-            path=head.path,
-            query=head.query,
-            content_type=head.content_type,
-            body=digest,
-        )
+            digest = body_digest(self._head, self._rule, data or b"")
+        return _of_request(self._head, digest)
+
+
+def whole_body(head: RequestHead, rule: BodyRule, data: bytes) -> ReadBody:
+    """Return the body of a request that has come in one piece; raises what `finish` raises.
+
+    What a BodyReader returns of it, without what a reader needs for more pieces.
+    """
+    return ReadBody(_of_request(head, body_digest(head, rule, data)), len(data), data, None)
+
+
+def _of_request(head: RequestHead, digest: bytes) -> Fingerprint:
+    return fingerprint(
+        method=head.method,
+        path=head.path,
+        query=head.query,
+        content_type=head.content_type,
+        body=digest,
+    )
 
 
 def _slices(data: bytes) -> Iterator[bytes]:

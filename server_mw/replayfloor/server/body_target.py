@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -17,6 +18,12 @@ from starlette.types import Scope
 
 from replayfloor.core.message import Headers, get_first
 from replayfloor.core.values import frozen
+
+PATHS_KNOWN_MAX: Final = 1024
+"""Paths whose one form is remembered: those of one application."""
+
+PATH_KNOWN_BYTES_MAX: Final = 256
+"""Longer ones are not remembered: few come again, and all together take 512 KiB at most."""
 
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9._~/-]+")
 """Paths that are in their one form already: unreserved characters (RFC 3986, 2.3) and slashes."""
@@ -78,9 +85,14 @@ def wsgi_head(environ: Mapping[str, object]) -> RequestHead:
 def _asgi_path(scope: Scope) -> bytes:
     # A server gives the target's own bytes; a test client may give the decoded path only.
     raw: bytes | None = scope.get("raw_path")
-    path = _one_form(_path_of(raw)) if raw else _escaped(_local(_encoded(scope["path"])))
-    root_path: str = scope.get("root_path", "").rstrip("/")
-    if root_path:
+    if not raw:
+        path = _escaped(_local(_encoded(scope["path"])))
+    elif len(raw) <= PATH_KNOWN_BYTES_MAX:
+        path = _known_form(raw)
+    else:
+        path = _one_form(_path_of(raw))
+    root_path: str = scope.get("root_path", "")
+    if root_path and (root_path := root_path.rstrip("/")):
         # A mount leaves both as they were, and they begin with the root path; where a proxy took
         # it away, some servers do not put it back.
         root = _escaped(_encoded(root_path))
@@ -98,6 +110,11 @@ def _wsgi_path(environ: Mapping[str, object]) -> bytes:
         if path and unquote_to_bytes(path) in (decoded, decoded.replace(b"%2F", b"/")):
             return _one_form(path)
     return _escaped(decoded) or b"/"
+
+
+@lru_cache(PATHS_KNOWN_MAX)
+def _known_form(raw: bytes) -> bytes:
+    return _one_form(_path_of(raw))
 
 
 def _path_of(target: bytes) -> bytes:

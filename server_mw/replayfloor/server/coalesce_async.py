@@ -15,40 +15,53 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from copy import copy
-from typing import Generic, TypeVar
+from operator import attrgetter
+from typing import Final, Generic, TypeVar
 
 from replayfloor.server.shield import to_the_end
 
 EntryT = TypeVar("EntryT")
 AnswerT = TypeVar("AnswerT")
 
+_key_of: Final = attrgetter("key")
+
 
 class Entry(Generic[EntryT, AnswerT]):
-    """One operation that waits or is under way. `key`: no two of one key go together."""
+    """One operation that waits or is under way. `key`: no two of one key go together.
+
+    `answer` and `started` are told, if somebody waits for them.
+    """
 
     __slots__ = ("answer", "asked", "ended", "key", "started", "under_way")
 
-    def __init__(self, key: bytes, asked: EntryT, answer: asyncio.Future[AnswerT]) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        asked: EntryT,
+        answer: asyncio.Future[AnswerT] | None,
+        started: asyncio.Future[None] | None,
+    ) -> None:
         """Begin to wait."""
-        self.key, self.asked, self.answer = key, asked, answer
+        self.key, self.asked, self.answer, self.started = key, asked, answer, started
         self.under_way = False
-        self.started: asyncio.Future[None] | None = None
         self.ended: asyncio.Future[None] | None = None
 
     def start(self) -> None:
         """Be under way from now on."""
         self.under_way = True
-        if self.started is not None and not self.started.done():
-            self.started.set_result(None)
+        started = self.started
+        if started is not None and not started.done():
+            started.set_result(None)
 
     def settle(self, answer: AnswerT | Exception) -> None:
         """Hand over the answer, or the failure, to whoever still waits for it."""
         self.under_way = False
-        if not self.answer.done():
+        future = self.answer
+        if future is not None and not future.done():
             if isinstance(answer, Exception):
-                self.answer.set_exception(answer)
+                future.set_exception(answer)
             else:
-                self.answer.set_result(answer)
+                future.set_result(answer)
         if self.ended is not None and not self.ended.done():
             self.ended.set_result(None)
 
@@ -76,18 +89,9 @@ class Coalescer(Generic[EntryT, AnswerT]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy = False
 
-    def put(self, key: bytes, asked: EntryT) -> Entry[EntryT, AnswerT]:
+    def put(self, key: bytes, asked: EntryT) -> None:
         """Have an operation performed, without waiting for it."""
-        loop = asyncio.get_running_loop()
-        entry: Entry[EntryT, AnswerT] = Entry(key, asked, loop.create_future())
-        self._waiting.append(entry)
-        if not self._busy:
-            self._busy = True
-            # An empty context: a batch belongs to no request, and must not keep one alive.
-            task = loop.create_task(self._run(), context=Context())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return entry
+        self._put(Entry(key, asked, None, None))
 
     async def send(self, key: bytes, asked: EntryT) -> None:
         """Have an operation performed; return when it is on its way, whatever its answer will be.
@@ -95,15 +99,17 @@ class Coalescer(Generic[EntryT, AnswerT]):
         Whoever waits for its start goes on after the step in which the round trip was begun, so
         what that writes at once has been written by then.
         """
-        entry = self.put(key, asked)
-        entry.started = asyncio.get_running_loop().create_future()
-        await entry.started
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._put(Entry(key, asked, None, started))
+        await started
 
     async def ask(self, key: bytes, asked: EntryT) -> AnswerT:
         """Have an operation performed and return its answer."""
-        entry = self.put(key, asked)
+        answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
+        entry = Entry(key, asked, answer, None)
+        self._put(entry)
         try:
-            return await entry.answer
+            return await answer
         except asyncio.CancelledError:
             if entry.under_way and not self._in_order:
                 ended = entry.ended = asyncio.get_running_loop().create_future()
@@ -111,6 +117,15 @@ class Coalescer(Generic[EntryT, AnswerT]):
             elif not entry.under_way and entry in self._waiting:
                 self._waiting.remove(entry)
             raise
+
+    def _put(self, entry: Entry[EntryT, AnswerT]) -> None:
+        self._waiting.append(entry)
+        if not self._busy:
+            self._busy = True
+            # An empty context: a batch belongs to no request, and must not keep one alive.
+            task = asyncio.get_running_loop().create_task(self._run(), context=Context())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def drain(self) -> None:
         """Wait until nothing is left to do."""
@@ -138,7 +153,8 @@ class Coalescer(Generic[EntryT, AnswerT]):
                     entry.settle(copy(error))
             except BaseException:
                 for entry in batch:
-                    entry.answer.cancel()
+                    if entry.answer is not None:
+                        entry.answer.cancel()
                     entry.settle(RuntimeError("never raised: the answer was cancelled before"))
                 raise
             else:
@@ -150,16 +166,20 @@ class Coalescer(Generic[EntryT, AnswerT]):
 
         What has the key of another one waits for the next turn, unless they are in order anyway.
         """
-        waiting = self._waiting
+        waiting, most = self._waiting, self._entries_max
         if self._in_order:
-            taken = [waiting.popleft() for _ in range(min(len(waiting), self._entries_max))]
+            if len(waiting) > most:
+                taken = [waiting.popleft() for _ in range(most)]
+            else:
+                taken = list(waiting)
+                waiting.clear()
             for entry in taken:
                 entry.start()
             return taken
         batch: list[Entry[EntryT, AnswerT]] = []
         keys: set[bytes] = set()
         left: list[Entry[EntryT, AnswerT]] = []
-        while waiting and len(batch) < self._entries_max:
+        while waiting and len(batch) < most:
             entry = waiting.popleft()
             if entry.key in keys:
                 left.append(entry)
@@ -168,5 +188,5 @@ class Coalescer(Generic[EntryT, AnswerT]):
                 keys.add(entry.key)
                 batch.append(entry)
         waiting.extendleft(reversed(left))
-        batch.sort(key=lambda entry: entry.key)
+        batch.sort(key=_key_of)
         return batch

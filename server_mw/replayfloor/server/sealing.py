@@ -84,10 +84,12 @@ class Sealer:
 
     def open_claim(self, answer: ClaimAnswer) -> ClaimAnswer:
         """Return the answer with its receipt opened, if it has one."""
-        if not isinstance(answer, Finished):
+        if not isinstance(answer, Finished) or not answer.receipt.sealed:
             return answer
         return replace(answer, receipt=self.open(answer.receipt))
 
     def open_lock(self, answer: LockAnswer) -> LockAnswer:
         """Return the answer with its receipt opened, if it has one."""
-        return Cached(self.open(answer.receipt)) if isinstance(answer, Cached) else answer
+        if not isinstance(answer, Cached) or not answer.receipt.sealed:
+            return answer
+        return Cached(self.open(answer.receipt))

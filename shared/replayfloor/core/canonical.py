@@ -37,6 +37,9 @@ or more room with each caller, and would make one body now canonical and now not
 FORM: Final = b"application/x-www-form-urlencoded"
 JSON: Final = b"application/json"
 
+_BLANKS: Final = " \t\n\r"
+"""What may stand around a JSON text (RFC 8259, section 2)."""
+
 _NUL: Final = "\x00"
 _WRITTEN_NUL: Final = b"\\u0000"
 """The one way to write it (RFC 8259, section 7)."""
@@ -90,7 +93,11 @@ def _json(body: bytes, exclude: tuple[Pointer, ...]) -> bytes | None:
         body = _STARTS_WITH_NUL.sub(rb'"\\u0000\\u0000', body)
     try:
         # UTF-8 without a mark, as RFC 8259 (8.1) has it: other codings may be read differently.
-        document = cast("object", _DECODER.decode(body.decode()))
+        text = body.decode().strip(_BLANKS)
+        # One step below `decode`, which looks for blanks by two regular expressions.
+        document, end = cast("tuple[object, int]", _DECODER.raw_decode(text))
+        if end != len(text):
+            return None
         if body.count(b"[") + body.count(b"{") > DEPTH_MAX and _is_too_deep(document):
             return None
         if exclude:

@@ -11,10 +11,10 @@ gains a replay of their own answer.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NewType
+from hashlib import sha256
+from typing import Final, NewType
 
 ReceiptId = NewType("ReceiptId", bytes)
 """16 bytes: which operation. The raw key and the principal cannot be read back from it."""
@@ -27,14 +27,21 @@ PARTS = ("method", "path", "query", "content type", "body")
 
 DIGEST_BYTES = 16
 
-PARTS_KNOWN_MAX = 1024
-"""Methods, paths, queries and media types whose digest is remembered: those of one application."""
+TARGETS_KNOWN_MAX = 1024
+"""Heads of requests (method, path, query and media type) whose part of the digest is remembered:
+those of one application."""
 
-PART_KNOWN_BYTES_MAX = 256
-"""Longer ones are not remembered: few come again, and all together take 256 KiB at most."""
+TARGET_KNOWN_BYTES_MAX = 512
+"""Longer ones are not remembered: few come again, and all together take 1 MiB at most."""
+
+NAMESPACES_KNOWN_MAX = 256
+"""Namespaces, each of which comes with every request: one for each application or webhook."""
 
 _RECEIPT_LABEL = b"replayfloor receipt 1"
 _REQUEST_LABEL = b"replayfloor request 1"
+
+_COUNT_BYTES: Final = 8
+_COMMON: Final = b"application/json"
 
 
 def receipt_id(namespace: str, principal: str | None, key: str) -> ReceiptId:
@@ -43,8 +50,10 @@ def receipt_id(namespace: str, principal: str | None, key: str) -> ReceiptId:
     The principal None ("one tenant") differs from every string, the empty one included.
     """
     owner = b"-" if principal is None else b"+" + principal.encode("utf-8", "surrogatepass")
-    parts = (_RECEIPT_LABEL, namespace.encode(), owner, key.encode())
-    return ReceiptId(_digest(parts))
+    written = key.encode()
+    counts = len(owner).to_bytes(_COUNT_BYTES, "big"), len(written).to_bytes(_COUNT_BYTES, "big")
+    scope = _scope(namespace) + counts[0] + owner + counts[1] + written
+    return ReceiptId(sha256(scope).digest()[:DIGEST_BYTES])
 
 
 def fingerprint(
@@ -57,15 +66,18 @@ def fingerprint(
     `body` is the body or what stands for it, such as a digest of one that is never whole in
     memory; only fingerprints whose bodies were taken in the same way can be compared.
     """
-    media_type = media_type_of(content_type)
-    written = method.upper().encode()
-    whole = _digest((_REQUEST_LABEL, written, path, query, media_type, body))
-    each = _byte_of(written) + _byte_of(path) + _byte_of(query) + _byte_of(media_type)
-    return Fingerprint(whole[: DIGEST_BYTES - len(PARTS)] + each + _digest((body,))[:1])
+    length = len(method) + len(path) + len(query) + len(content_type)
+    short = length <= TARGET_KNOWN_BYTES_MAX
+    head, each = (_known if short else _digested)(method, path, query, content_type)
+    counted = len(body).to_bytes(_COUNT_BYTES, "big") + body
+    whole = sha256(head + counted).digest()[: DIGEST_BYTES - len(PARTS)]
+    return Fingerprint(whole + each + sha256(counted).digest()[:1])
 
 
 def media_type_of(content_type: bytes) -> bytes:
     """Return the media type of a Content-Type value in lower case, without its parameters."""
+    if content_type == _COMMON:
+        return _COMMON
     return content_type.partition(b";")[0].strip().lower()
 
 
@@ -78,15 +90,23 @@ def differing_parts(first: Fingerprint, second: Fingerprint) -> tuple[str, ...]:
     return tuple(name for name, one, other in pairs if one != other)
 
 
-def _byte_of(part: bytes) -> bytes:
-    return _known(part) if len(part) <= PART_KNOWN_BYTES_MAX else _digest((part,))[:1]
+@lru_cache(NAMESPACES_KNOWN_MAX)
+def _scope(namespace: str) -> bytes:
+    return _counted((_RECEIPT_LABEL, namespace.encode()))
 
 
-@lru_cache(PARTS_KNOWN_MAX)
-def _known(part: bytes) -> bytes:
-    return _digest((part,))[:1]
+def _digested(method: str, path: bytes, query: bytes, content_type: bytes) -> tuple[bytes, bytes]:
+    """Return what is hashed before the body, and the one byte of each of these parts."""
+    parts = (method.upper().encode(), path, query, media_type_of(content_type))
+    return _counted((_REQUEST_LABEL, *parts)), b"".join([_digest((part,))[:1] for part in parts])
+
+
+_known = lru_cache(TARGETS_KNOWN_MAX)(_digested)
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:
-    joined = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
-    return hashlib.sha256(joined).digest()[:DIGEST_BYTES]
+    return sha256(_counted(parts)).digest()[:DIGEST_BYTES]
+
+
+def _counted(parts: Iterable[bytes]) -> bytes:
+    return b"".join([len(part).to_bytes(_COUNT_BYTES, "big") + part for part in parts])

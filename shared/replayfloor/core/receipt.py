@@ -8,6 +8,7 @@ was not kept. A sealed receipt holds its headers and body enciphered, as its bod
 from __future__ import annotations
 
 import zlib
+from dataclasses import field
 
 from replayfloor.core.errors import ReceiptCorrupt
 from replayfloor.core.fingerprint import DIGEST_BYTES, Fingerprint
@@ -52,6 +53,8 @@ class Receipt:
     response: Response
     tombstone: bool = False
     sealed: bool = False
+    _encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    """The binary form, once it was asked for: the receipts' store and the lock both want it."""
 
 
 def keep(
@@ -70,7 +73,8 @@ def keep(
         tombstone = True
         headers = tuple(pair for pair in response.headers if pair[0].lower() == b"location")
     else:
-        dropped = _DROPPED | _named_by_connection(response.headers)
+        named = _named_by_connection(response.headers)
+        dropped = _DROPPED | named if named else _DROPPED
         headers = tuple([pair for pair in response.headers if pair[0].lower() not in dropped])
     body = b"" if tombstone else response.body
     return Receipt(fingerprint, Response(response.status, headers, body), tombstone)
@@ -89,22 +93,26 @@ def encode_receipt(receipt: Receipt) -> bytes:
     version u8, flags u8, status u16, number of headers, then name and value of each, then the
     body (all counted by LEB128 varints), then a CRC-32 of everything before it.
     """
+    if receipt._encoded is not None:
+        return receipt._encoded
     response = receipt.response
     flags = (_TOMBSTONE if receipt.tombstone else 0) | (_SEALED if receipt.sealed else 0)
-    out = bytearray((VERSION, flags))
-    out += response.status.to_bytes(2, "big")
-    out += encode_content(response)
-    return bytes(out) + zlib.crc32(out).to_bytes(_CHECK_BYTES, "big")
+    fixed = bytes((VERSION, flags)) + response.status.to_bytes(2, "big")
+    content = fixed + encode_content(response)
+    encoded = content + zlib.crc32(content).to_bytes(_CHECK_BYTES, "big")
+    # No value of the receipt changes: what is kept is only what would be made again.
+    object.__setattr__(receipt, "_encoded", encoded)
+    return encoded
 
 
 def encode_content(response: Response) -> bytes:
     """Return headers and body in the binary form: all of an answer but its status."""
-    out = bytearray(_varint(len(response.headers)))
+    out = [_varint(len(response.headers))]
     for name, value in response.headers:
-        out += _varint(len(name)) + name + _varint(len(value)) + value
+        out += (_varint(len(name)), name, _varint(len(value)), value)
     if response.body:  # else nothing: the byte would make the smallest row 8 bytes larger
-        out += _varint(len(response.body)) + response.body
-    return bytes(out)
+        out += (_varint(len(response.body)), response.body)
+    return b"".join(out)
 
 
 def decode_content(status: int, data: bytes) -> Response:
@@ -136,7 +144,7 @@ def decode_receipt(fingerprint: bytes, data: bytes) -> Receipt:
         raise ReceiptCorrupt("the receipt is truncated or altered: its checksum differs")
     if len(content) < _FIXED_BYTES:
         raise ReceiptCorrupt("the receipt ends too early")
-    version, flags = content[:2]
+    version, flags = content[0], content[1]
     if version != VERSION or flags & ~(_TOMBSTONE | _SEALED):
         raise ReceiptCorrupt(f"receipt version {version} (flags {flags}) is not known here")
     status = int.from_bytes(content[2:_FIXED_BYTES], "big")
@@ -162,7 +170,10 @@ _ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
 
 def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
     """Return what is counted by the varint at a place, and the place behind it."""
-    count, at = _read_varint(data, at)
+    if at < len(data) and data[at] < len(_ONE_BYTE):  # as nearly all of them
+        count, at = data[at], at + 1
+    else:
+        count, at = _read_varint(data, at)
     end = at + count
     if end > len(data):
         raise ReceiptCorrupt("the receipt ends too early")

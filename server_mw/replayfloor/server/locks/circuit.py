@@ -43,12 +43,13 @@ class Circuit:
 
     def __init__(self, server: str, open_s: float, clock: Callable[[], float]) -> None:
         """Begin closed: the server is asked."""
+        self._storage = _Monotonic(clock)
         self._breaker = CircuitBreaker(
             fail_max=1,
             reset_timeout=open_s,
             exclude=[self._proves_nothing],
             listeners=[_Report(server, open_s)],
-            state_storage=_Monotonic(clock),
+            state_storage=self._storage,
             throw_new_error_on_trip=False,
         )
         self._probe = threading.Lock()
@@ -56,7 +57,7 @@ class Circuit:
     @property
     def closed(self) -> bool:
         """Whether the server is asked without further ado."""
-        return self._breaker.current_state == STATE_CLOSED
+        return self._storage.state == STATE_CLOSED
 
     @contextmanager
     def attempt(self) -> Generator[bool]:

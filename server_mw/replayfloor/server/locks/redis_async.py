@@ -43,11 +43,6 @@ from replayfloor.server.locks.redis_wire import (
 log = logging.getLogger("replayfloor.server")
 
 
-STEPS_TO_WRITE = 2
-"""How many steps of the event loop redis-py takes from a command to its bytes: it looks at an idle
-connection first. A test holds it to that."""
-
-
 class AsyncRedisLock:
     """Locks, and for a while the receipts of finished keys, in Redis.
 
@@ -78,6 +73,7 @@ class AsyncRedisLock:
         self._circuits = Circuits(open_s, clock)
         self._turns = asyncio.Semaphore(ROUND_TRIPS_MAX)
         self._single = self._client if isinstance(self._client, AsyncSingleClient) else None
+        self._steps_to_write = self._single.steps_to_write if self._single else 0
         self._circuit = self._circuits.of(ANY_SERVER)
         self._operations: Coalescer[Operation, OperationAnswer] = Coalescer(
             self._run_all, entries_max=ENTRIES_MAX, in_order=True
@@ -102,7 +98,7 @@ class AsyncRedisLock:
         """See `replayfloor.server.locks.AsyncLock.release_soon`."""
         if self._together:
             await self._operations.send(release.id, release)
-            for _ in range(STEPS_TO_WRITE):
+            for _ in range(self._steps_to_write):
                 await asyncio.sleep(0)
         else:
             task = asyncio.get_running_loop().create_task(self.release(release))

@@ -13,6 +13,7 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.exceptions import NoScriptError, RedisClusterException, SlotNotCoveredError
 
+from replayfloor.server.locks.redis_lane_async import AsyncLane
 from replayfloor.server.locks.redis_limits import ANY_SERVER
 from replayfloor.server.locks.redis_wire import (
     BATCH,
@@ -20,7 +21,12 @@ from replayfloor.server.locks.redis_wire import (
     Operation,
     Script,
     batch_arguments,
+    batch_command,
 )
+
+STEPS_TO_WRITE = 2
+"""How many steps of the event loop redis-py takes from a command to its bytes: it looks at an idle
+connection first. A test holds it to that."""
 
 
 class AsyncClient(Protocol):
@@ -44,10 +50,17 @@ class AsyncClient(Protocol):
 
 
 class AsyncSingleClient:
-    """One server. `owned` are the clients that `close` closes."""
+    """One server. `owned` are the clients that `close` closes. A command's bytes are written
+    `steps_to_write` steps of the event loop after it was begun.
+
+    A client of somebody else's lends a connection for one command at a time: its pool may be one
+    that others wait for, and may have to do something to a connection that comes back.
+    """
 
     def __init__(self, redis: Redis, owned: Sequence[Redis] = ()) -> None:
         self._redis, self._owned = redis, owned
+        self._lane = AsyncLane(redis) if owned else None
+        self.steps_to_write = 0 if owned else STEPS_TO_WRITE
 
     def server_of(self, key: str) -> str:
         return ANY_SERVER
@@ -57,17 +70,22 @@ class AsyncSingleClient:
 
     async def run_all(self, operations: Sequence[Operation]) -> object:
         """Run operations on any number of keys as one script call."""
-        count, arguments = len(operations), batch_arguments(operations)
-        redis = self._redis
+        redis, lane = self._redis, self._lane
         try:
-            return await cast("Awaitable[object]", redis.evalsha(BATCH.sha, count, *arguments))
+            if lane is not None:
+                return await lane.call(batch_command(operations))
+            return await _evalsha(redis, BATCH, len(operations), batch_arguments(operations))
         except NoScriptError:
-            return await cast("Awaitable[object]", redis.eval(BATCH.text, count, *arguments))
+            return await _eval(redis, BATCH, len(operations), batch_arguments(operations))
 
     async def forget_idle(self) -> None:
+        if self._lane is not None:
+            await self._lane.disconnect()
         await self._redis.connection_pool.disconnect(inuse_connections=False)
 
     async def close(self) -> None:
+        if self._lane is not None:
+            await self._lane.close()
         for redis in self._owned:
             await _close(redis)
 
@@ -123,10 +141,22 @@ async def _run(
     redis: Redis | RedisCluster, script: Script, key: str, arguments: Arguments
 ) -> object:
     try:
-        return await cast("Awaitable[object]", redis.evalsha(script.sha, 1, key, *arguments))
+        return await _evalsha(redis, script, 1, (key, *arguments))
     except NoScriptError:
         # The server never saw it: it is new, was restarted, or has been a replica until now.
-        return await cast("Awaitable[object]", redis.eval(script.text, 1, key, *arguments))
+        return await _eval(redis, script, 1, (key, *arguments))
+
+
+def _evalsha(
+    redis: Redis | RedisCluster, script: Script, keys: int, given: Sequence[bytes | str | int]
+) -> Awaitable[object]:
+    return cast("Awaitable[object]", redis.evalsha(script.sha, keys, *given))
+
+
+def _eval(
+    redis: Redis | RedisCluster, script: Script, keys: int, given: Sequence[bytes | str | int]
+) -> Awaitable[object]:
+    return cast("Awaitable[object]", redis.eval(script.text, keys, *given))
 
 
 async def _run_in_cluster(

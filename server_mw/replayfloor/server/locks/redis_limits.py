@@ -36,6 +36,15 @@ def step_options(step_s: float) -> dict[str, object]:
     return {"socket_timeout": step_s, "socket_connect_timeout": step_s, "protocol": 2}
 
 
+def whole_options(timeout_s: float) -> dict[str, object]:
+    """Return the options of a connection on which a single step has no limit but connecting.
+
+    For what is cancelled as a whole at its end: a limit of a step would never be met before, and
+    redis-py makes a task of every write that has one.
+    """
+    return {**step_options(timeout_s), "socket_timeout": None}
+
+
 def cluster_options(timeout_s: float) -> dict[str, object]:
     """Return a cluster client's options.
 

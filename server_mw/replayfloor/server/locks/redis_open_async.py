@@ -34,6 +34,7 @@ from replayfloor.server.locks.redis_limits import (
     cluster_options,
     sentinel_step_s,
     step_options,
+    whole_options,
 )
 from replayfloor.server.locks.redis_url import (
     Cluster,
@@ -79,7 +80,7 @@ def _open(url: str, timeout_s: float) -> AsyncClient:
 def _one_server(target: OneServer, timeout_s: float) -> AsyncSingleClient:
     tcp = SSLConnection if target.tls else Connection
     connection_class = UnixDomainSocketConnection if "path" in target.options else tcp
-    redis = _redis(connection_class, target.options, timeout_s)
+    redis = _redis(connection_class, target.options, whole_options(timeout_s))
     return AsyncSingleClient(redis, [redis])
 
 
@@ -94,14 +95,14 @@ def _by_sentinels(target: Sentinels, timeout_s: float) -> AsyncSingleClient:
         _redis(
             direct,
             {"host": address.host, "port": address.port, **target.sentinel_options},
-            step_s,
+            step_options(step_s),
             # The next sentinel is the second attempt.
             retries=0,
         )
         for address in target.addresses
     ]
     sentinel.sentinels = sentinels
-    options = {**step_options(timeout_s), **target.options, "retry": _retry()}
+    options = {**whole_options(timeout_s), **target.options, "retry": _retry()}
     redis: Redis = sentinel.master_for(target.service, connection_class=named, **options)
     return AsyncSingleClient(redis, [redis, *sentinels])
 
@@ -124,14 +125,14 @@ def _cluster(target: Cluster, timeout_s: float) -> AsyncClusterClient:
 def _redis(
     connection_class: type[AbstractConnection],
     options: Options,
-    step_s: float,
+    limits: Options,
     retries: int = RETRIES,
 ) -> Redis:
     check_options(connection_class, options)
     together: dict[str, Any] = {
         "connection_class": connection_class,
         "retry": _retry(retries),
-        **step_options(step_s),
+        **limits,
         **options,
     }
     return Redis.from_pool(ConnectionPool(**together))
