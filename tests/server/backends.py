@@ -194,7 +194,7 @@ def sqlite_url(path: Path) -> str:
 
 EMPTIED = (
     "ledger",
-    *(f"replayfloor.{name}" for name in ("claims", "receipts", "proofs", "policies")),
+    *(f"replayfloor.{name}" for name in ("claims", "receipts", "proofs", "policies", "inbox")),
 )
 
 

@@ -60,7 +60,12 @@ class Applying:
     headers: Sequence[tuple[bytes, bytes]] = ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Apply one delivery."""
+        """Apply one delivery, or live through a server's start and stop."""
+        if scope["type"] == "lifespan":
+            for _ in range(2):
+                message = await receive()
+                await send({"type": f"{message['type']}.complete"})
+            return
         body = await read_body(receive)
         self.bodies.append(body)
         self.past.append(claim_of(scope).past_horizon)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,8 +39,17 @@ from replayfloor.server.stores import AsyncReceipts, open_async_receipts
 from replayfloor.server.webhooks.counts import SourceCounts
 from replayfloor.server.webhooks.delivery import Delivery
 from replayfloor.server.webhooks.inbox.accept import InboxWriter
+from replayfloor.server.webhooks.inbox.middleware import (
+    effects_of,
+    fills_inbox,
+    worker_options,
+)
 from replayfloor.server.webhooks.key import WebhookKey
 from replayfloor.server.webhooks.source import is_handshake
+
+if TYPE_CHECKING:
+    # It needs the driver of Postgres, which who has SQLite does not.
+    from replayfloor.server.webhooks.inbox.workers_async import AsyncInboxWorkers
 
 Principal = Callable[[Scope], str]
 
@@ -98,8 +107,27 @@ class IdempotencyMiddleware:
         self._endpoints = AsgiEndpoints(app)
         self._alarm = AsyncAlarm()
         self._inbox = InboxWriter(self.settings.namespace, self.settings.sealer)
+        self._of_receipts: object = receipts
+        # Made in any case where there is an inbox: it refuses receipts that can have none.
+        made = self.inbox_workers() if fills_inbox(self.settings) else None
+        self._workers = made if self.settings.inbox_workers else None
+        self._working = False
         self._under_way = 0
         self._settled: anyio.Event | None = None
+
+    def inbox_workers(self, *, workers: int | None = None) -> AsyncInboxWorkers:
+        """Return workers for the events that were acknowledged first; they are not started.
+
+        Raises ConfigurationError for receipts that are not in Postgres, or not given as a URL.
+        """
+        from replayfloor.server.webhooks.inbox.workers_async import AsyncInboxWorkers
+
+        return AsyncInboxWorkers(
+            self._of_receipts,
+            self._app,
+            partial(effects_of, self.settings.routes),
+            **worker_options(self.settings, workers),
+        )
 
     def _declaring(self, receipts: AsyncReceipts) -> AsyncReceipts:
         declaration = self.settings.declaration
@@ -168,8 +196,20 @@ class IdempotencyMiddleware:
         await self._counted(self._exchange(options, connection).run(self._app, call))
 
     async def _receive(self, connection: Connection, options: Options, hook: WebhookKey) -> None:
+        # Where the server, or the application, has no lifespan.
+        await self._start_workers()
         exchange = DeliveryExchange(self.settings, options, hook, connection, self._exchange)
         await self._counted(exchange.run(partial(self._app_of, hook)))
+
+    async def _start_workers(self, state: Mapping[str, object] | None = None) -> None:
+        if self._workers is None or self._working:
+            return
+        self._working = True
+        try:
+            await self._workers.start(state)
+        except BaseException:
+            self._working = False
+            raise
 
     def _app_of(self, hook: WebhookKey, delivery: Delivery, delivered: Delivered) -> ASGIApp:
         """Return what is called for an event: the application, or what fills its inbox.
@@ -238,6 +278,7 @@ class IdempotencyMiddleware:
 
         if self._maintenance is not None:
             await self._maintenance.start()
+        await self._start_workers(scope.get("state"))
         unread: Message | None = started
 
         async def receive_from_start() -> Message:
@@ -265,6 +306,9 @@ class IdempotencyMiddleware:
             self._settled = anyio.Event()
             with anyio.move_on_after(CLEANUP_S):
                 await self._settled.wait()
+        if self._workers is not None and self._working:
+            self._working = False
+            await self._workers.stop()
         if self._maintenance is not None:
             await self._maintenance.stop()
         await self._stores.lock.close()

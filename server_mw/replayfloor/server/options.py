@@ -78,6 +78,8 @@ class MiddlewareOptions(TypedDict, total=False):
         maintain: make partitions ahead and drop what has expired, in a thread of the application;
             of all workers one does it. The other ways are `replayfloor partitions maintain` and
             pg_cron. Needs a retention, and the receipts as a URL. Default: False.
+        inbox_workers: how many events of webhooks with ack="first" this process applies at a
+            time. 0: none, they are applied by `replayfloor inbox work`. Default: 4.
         response_bytes_max: largest answer kept for a replay; a larger one passes through, and a
             repeated request is told that it was executed. Default: 1 MiB.
         response_headers_max: the same for the number of header lines. Default: 100.
@@ -113,6 +115,7 @@ class MiddlewareOptions(TypedDict, total=False):
     after_expiry: AfterExpiryOption
     audit_retention: timedelta | float | None
     maintain: bool
+    inbox_workers: int
     response_bytes_max: int
     response_headers_max: int
     response_cipher: Cipher | None

@@ -67,6 +67,7 @@ class Settings:
     lifetime_headers: Headers
     declaration: Declaration | None
     maintain: Maintain | None
+    inbox_workers: int
     sealer: Sealer
     on_event: OnEvent | None
     counts: DeliveryCounts
@@ -97,6 +98,7 @@ class Arguments:
     after_expiry: str = "refuse"
     audit_retention: timedelta | float | None = None
     maintain: bool = False
+    inbox_workers: int = 4
     require_uuid7: bool = False
     lease_s: float = 30.0
     wait_for_s: float = 0.0
@@ -137,6 +139,7 @@ class Arguments:
                 accept_shorter=self.accept_shorter,
             ),
             maintain=self._maintain(retention_s),
+            inbox_workers=self.inbox_workers,
             sealer=Sealer(self.response_cipher),
             on_event=self.on_event,
             counts=DeliveryCounts(),
@@ -199,6 +202,8 @@ class Arguments:
             raise ConfigurationError(
                 "body_bytes_max, response_bytes_max and response_headers_max must not be negative"
             )
+        if type(self.inbox_workers) is not int or self.inbox_workers < 0:
+            raise ConfigurationError("inbox_workers is how many at a time: 0, 1, 2, …")
         if isinstance(self.methods, str):
             raise ConfigurationError(f"methods={self.methods!r}: expected a sequence of methods")
         routes = cast("Sequence[object]", self.routes or ())

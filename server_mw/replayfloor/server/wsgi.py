@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from replayfloor.core.claims import FENCE_BYTES, Fence
 from replayfloor.core.errors import ConfigurationError
@@ -32,12 +32,21 @@ from replayfloor.server.stores import Receipts, open_receipts
 from replayfloor.server.webhooks.counts import SourceCounts
 from replayfloor.server.webhooks.delivery import Delivery
 from replayfloor.server.webhooks.inbox.accept import InboxWriter
+from replayfloor.server.webhooks.inbox.middleware import (
+    effects_of,
+    fills_inbox,
+    worker_options,
+)
 from replayfloor.server.webhooks.key import WebhookKey
 from replayfloor.server.webhooks.source import is_handshake
 from replayfloor.server.wsgi_body import native
 from replayfloor.server.wsgi_capture import ExcInfo, HeaderList, StartResponse, Write
 from replayfloor.server.wsgi_delivery import DeliveryExchange
 from replayfloor.server.wsgi_exchange import Environ, Exchange, WSGIApp
+
+if TYPE_CHECKING:
+    # It needs the driver of Postgres, which who has SQLite does not.
+    from replayfloor.server.webhooks.inbox.workers import InboxWorkers
 
 WSGIPrincipal = Callable[[Environ], str]
 
@@ -87,6 +96,24 @@ class WSGIIdempotencyMiddleware:
         self._endpoints = WsgiEndpoints(app)
         self._alarm = Alarm()
         self._inbox = InboxWriter(self.settings.namespace, self.settings.sealer)
+        self._of_receipts: object = receipts
+        # Made in any case where there is an inbox: it refuses receipts that can have none.
+        made = self.inbox_workers() if fills_inbox(self.settings) else None
+        self._workers = made if self.settings.inbox_workers else None
+
+    def inbox_workers(self, *, workers: int | None = None) -> InboxWorkers:
+        """Return workers for the events that were acknowledged first; they are not started.
+
+        Raises ConfigurationError for receipts that are not in Postgres, or not given as a URL.
+        """
+        from replayfloor.server.webhooks.inbox.workers import InboxWorkers
+
+        return InboxWorkers(
+            self._of_receipts,
+            self._app,
+            partial(effects_of, self.settings.routes),
+            **worker_options(self.settings, workers),
+        )
 
     def _declaring(self, receipts: Receipts) -> Receipts:
         declaration = self.settings.declaration
@@ -106,9 +133,13 @@ class WSGIIdempotencyMiddleware:
         self._stores.receipts.open()
         if self._maintenance is not None:
             self._maintenance.start()
+        if self._workers is not None:
+            self._workers.start()
 
     def close(self) -> None:
         """Give every connection back; the next keyed request opens them again."""
+        if self._workers is not None:
+            self._workers.stop()
         if self._maintenance is not None:
             self._maintenance.stop()
         self._stores.lock.close()
@@ -141,6 +172,8 @@ class WSGIIdempotencyMiddleware:
             # Here and not at construction: a server may fork in between.
             self._maintenance.start()
         if options.webhook is not None:
+            if self._workers is not None:
+                self._workers.start()
             delivery = DeliveryExchange(
                 self.settings, options, options.webhook, environ, self._exchange
             )

@@ -12,12 +12,34 @@ begin
 end
 $$;
 
+-- What was held by an event of a subject that is gone by now is due. Nothing for a null.
+create function replayfloor.inbox_release_v1(p_subject_id uuid) returns void language plpgsql as $$
+begin
+    update replayfloor.inbox as i
+    set due_at = clock_timestamp()
+    where i.subject_id = p_subject_id and i.fence is null and i.attempts = 0
+      and i.due_at > clock_timestamp()
+      and i.seq = (
+          select min(first.seq)
+          from replayfloor.inbox as first where first.subject_id = p_subject_id);
+end
+$$;
+
 -- The event was applied, and is gone.
 create function replayfloor.inbox_done_v1(p_id uuid, p_fence uuid)
 returns boolean language plpgsql as $$
+declare
+    v_subject_id uuid;
 begin
-    delete from replayfloor.inbox where id = p_id and fence = p_fence;
-    return found;
+    delete from replayfloor.inbox where id = p_id and fence = p_fence
+    returning subject_id into v_subject_id;
+    if not found then
+        return false;
+    end if;
+    if v_subject_id is not null then
+        perform replayfloor.inbox_release_v1(v_subject_id);
+    end if;
+    return true;
 end
 $$;
 
@@ -60,5 +82,28 @@ begin
         last_error = p_error, last_at = clock_timestamp()
     where id = p_id and fence = p_fence;
     return found;
+end
+$$;
+
+-- The event is gone without having been applied, and it is noted who wanted it and why. One in work
+-- is left alone.
+create function replayfloor.inbox_drop_v1(p_id uuid, p_by text, p_detail text)
+returns boolean language plpgsql as $$
+declare
+    v_gone replayfloor.inbox;
+begin
+    delete from replayfloor.inbox
+    where id = p_id and (fence is null or lease_until <= clock_timestamp())
+    returning * into v_gone;
+    if not found then
+        return false;
+    end if;
+    insert into replayfloor.audit (by_whom, action, id, detail)
+    values (p_by, 'inbox drop', p_id,
+            concat_ws('; ', v_gone.source, v_gone.event_id, v_gone.attempts || ' attempts',
+                      nullif(v_gone.last_error, ''), p_detail));
+    perform replayfloor.inbox_release_v1(v_gone.subject_id);
+    perform replayfloor.inbox_wake_v1(v_gone.namespace);
+    return true;
 end
 $$;

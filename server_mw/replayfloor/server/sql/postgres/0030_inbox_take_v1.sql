@@ -57,11 +57,15 @@ declare
     -- How many subjects other calls may just have taken before this one gives up; the next look
     -- comes soon.
     c_turns constant integer := 16;
+    -- A look into the index takes a tenth of this. If it takes longer, rows were in its way.
+    c_long constant interval := '2 ms';
     v_passed uuid[] := '{}';
     v_now timestamptz := clock_timestamp();
+    v_began timestamptz;
     v_id uuid;
 begin
     for v_turn in 1..c_turns loop
+        v_began := clock_timestamp();
         select i.id into v_id
         from replayfloor.inbox as i
         where i.namespace = p_namespace and i.state = 'waiting' and i.due_at <= v_now
@@ -80,7 +84,10 @@ begin
         order by i.due_at, i.seq
         limit 1
         for update of i skip locked;
-        if not found then
+        if clock_timestamp() - v_began > c_long then
+            perform replayfloor.inbox_hold_v1(p_namespace, v_now);
+        end if;
+        if v_id is null then
             return null;
         end if;
         begin
@@ -95,5 +102,46 @@ begin
         end;
     end loop;
     return null;
+end
+$$;
+
+-- Promises: of the thousand events that have been due for longest, those that have to wait for an
+-- earlier one of their subject are out of the way of others for a while: for as long as they have
+-- been here, but ten minutes at most. What they wait for makes them due when it ends
+-- (inbox_release_v1), so that this is only a matter of speed.
+--
+-- Without it every look passes by all that a dead event holds (measured: 3 ms for 1,000 of them, 75
+-- for 10,000). With it each of them is passed by a few times in all.
+--
+-- Two statements: the first takes the rows, the second looks again whether they have to wait. What
+-- they wait for may have ended in between, and then its release has either been seen, or waits for
+-- these rows. An event that comes in while the one before it ends may be missed by both; it has been
+-- here for moments then, and waits for a second.
+create function replayfloor.inbox_hold_v1(p_namespace text, p_now timestamptz)
+returns void language plpgsql as $$
+declare
+    v_ids uuid[];
+begin
+    v_ids := array(
+        select i.id
+        from replayfloor.inbox as i
+        where i.id in (
+                select due.id
+                from replayfloor.inbox as due
+                where due.namespace = p_namespace and due.state = 'waiting'
+                  and due.due_at <= p_now
+                order by due.due_at, due.seq
+                limit 1000)
+          and i.fence is null and i.attempts = 0
+          and exists (
+              select from replayfloor.inbox as earlier
+              where earlier.subject_id = i.subject_id and earlier.seq < i.seq)
+        for update of i skip locked);
+    update replayfloor.inbox as i
+    set due_at = p_now + least(greatest(p_now - i.received_at, '1 second'), '10 minutes')
+    where i.id = any (v_ids)
+      and exists (
+          select from replayfloor.inbox as earlier
+          where earlier.subject_id = i.subject_id and earlier.seq < i.seq);
 end
 $$;
