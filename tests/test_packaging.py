@@ -187,6 +187,7 @@ def test_the_base_installs_one_library(wheel: zipfile.Path) -> None:
         ("cli", ("typer", "rich"), SERVER_ONLY + CLIENT_ONLY),
         ("conform", ("typer", "rich", "httpx"), (*SERVER_ONLY, "tenacity")),
         ("otel", ("opentelemetry-api",), SERVER_ONLY + CLIENT_ONLY),
+        ("webhooks", ("cryptography", *SERVER_ONLY), CLIENT_ONLY),
     ],
 )
 def test_an_extra_installs_its_own_and_nothing_of_the_other_side(
@@ -200,7 +201,7 @@ def test_an_extra_installs_its_own_and_nothing_of_the_other_side(
 
 def test_all_is_all_of_them(wheel: zipfile.Path) -> None:
     parts = ["server", "sqlalchemy", "django", "client", "httpx2"]
-    parts += ["journal-postgres", "sqs", "cli", "otel"]
+    parts += ["webhooks", "journal-postgres", "sqs", "cli", "otel"]
     each = _closure(_requirements(wheel), parts)
 
     assert _closure(_requirements(wheel), ["all"]) == each

@@ -21,6 +21,7 @@ from replayfloor.server.options import OnEvent
 from replayfloor.server.webhooks.key import PastHorizon
 from replayfloor.server.webhooks.presets import preset
 from replayfloor.server.webhooks.route import webhook
+from replayfloor.server.webhooks.verify import StandardWebhooksSignature
 from server.backends import Backend
 from server.hooks import SHOP, Applying, delivery, receiving
 from server.moments import HOUR_S, Moments, moments_of
@@ -255,3 +256,12 @@ def test_a_route_that_verifies_nothing_is_warned_of(caplog: pytest.LogCaptureFix
         routes=[Route("POST", "/hooks", key=webhook("stripe"))],
     )
     assert "verifies nothing" in caplog.text
+
+
+def test_an_id_in_a_header_that_the_signature_does_not_cover_is_refused() -> None:
+    secret = "whsec_" + "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+
+    with pytest.raises(ConfigurationError, match="header_prefix"):
+        webhook("svix", verify=StandardWebhooksSignature(secret))
+    webhook("svix", verify=StandardWebhooksSignature(secret, header_prefix="svix"))
+    webhook("standard-webhooks", verify=StandardWebhooksSignature(secret))

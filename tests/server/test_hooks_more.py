@@ -79,14 +79,18 @@ def test_an_asynchronous_verifier_is_refused_at_construction() -> None:
 # -- one endpoint ---------------------------------------------------------------------------------
 
 
-async def test_a_path_that_only_ends_in_a_line_break_is_the_same_endpoint(
-    sqlite: Backend,
+@pytest.mark.parametrize(
+    ("path", "target"), [(PATH, b"/hooks%2Fshop"), (PATH, b"/%68ooks/shop"), (PATH + "\n", b"")]
+)
+async def test_a_path_that_is_only_spelled_in_another_way_is_the_same_endpoint(
+    sqlite: Backend, path: str, target: bytes
 ) -> None:
     """Routers take it for the same path; who repeats a delivery there must not apply it again."""
     app = receiving(Applying(sqlite))
+    repeated = delivery(path=path)
 
     first = await send(app, delivery())
-    again = await send(app, delivery(path=PATH + "\n"))
+    again = await Exchange(app, repeated).run({**repeated.scope(), "raw_path": target})
 
     assert [first.brief, again.brief] == [FRESH, REPLAY]
 
@@ -226,9 +230,12 @@ class Looking:
         await send({"type": "http.response.body", "body": b""})
 
 
-async def test_each_request_of_a_batch_has_the_length_of_its_own_body(sqlite: Backend) -> None:
+@pytest.mark.parametrize("names", [("a", "bb", "c"), ("a", "a")])
+async def test_each_request_of_a_batch_has_the_length_of_its_own_body(
+    sqlite: Backend, names: tuple[str, ...]
+) -> None:
     handler = Looking(sqlite)
-    whole = batch("a", "bb", "c")
+    whole = batch(*names)
     length = (b"content-length", str(sum(map(len, whole.chunks))).encode())
     sized = whole.but(headers=[*whole.headers, length])
 

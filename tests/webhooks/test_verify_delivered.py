@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from replayfloor.retention import Sender
+from replayfloor.server.webhooks.source import WebhookSource
 from replayfloor.server.webhooks.verify import StandardWebhooksSignature
 from server.backends import Backend, Ledger, Side, sqlite_url
 from server.hooks import PATH, Applying, receiving
@@ -18,6 +20,9 @@ from webhooks.signing import STANDARD_SECRET, STANDARD_SECRET_2, standard
 pytestmark = pytest.mark.anyio
 
 WEEK_S = 7 * 24 * 3600.0
+SOURCE = WebhookSource(
+    "shop", "header webhook-id", sender=Sender("shop", automatic_retry="72h", manual_resend="72h")
+)
 BODY = json.dumps({"id": "evt_1"}).encode()
 
 
@@ -46,7 +51,7 @@ async def test_a_redelivery_after_12_h_is_accepted_and_applied_once(moments: Mom
     handler = Applying(moments.backend)
     worker = receiving(
         handler,
-        "standard-webhooks",
+        SOURCE,
         verify=StandardWebhooksSignature(STANDARD_SECRET),
         receipts=moments.receipts(),
         retention=WEEK_S,
@@ -66,7 +71,7 @@ async def test_a_forged_delivery_runs_nothing_and_takes_no_key(moments: Moments)
     handler = Applying(moments.backend)
     worker = receiving(
         handler,
-        "standard-webhooks",
+        SOURCE,
         verify=StandardWebhooksSignature(STANDARD_SECRET),
         receipts=moments.receipts(),
         retention=WEEK_S,

@@ -149,7 +149,7 @@ def test_a_certificate_elsewhere_is_refused_without_asking(url: str) -> None:
 
 
 @given(pairs=st.lists(st.tuples(st.sampled_from(paypal()), st.binary(max_size=40)), max_size=7))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_garbage_is_refused_without_asking(
     pairs: list[tuple[tuple[bytes, bytes], bytes]],
 ) -> None:

@@ -164,7 +164,7 @@ def test_every_flipped_bit_of_a_covered_header_is_refused(scheme: Scheme) -> Non
 
 @every_scheme
 @given(body=st.binary(max_size=300), bit=st.integers(0, 10_000), cut=st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_any_body_is_accepted_as_signed_and_refused_as_changed(
     scheme: Scheme, body: bytes, bit: int, cut: bool
 ) -> None:
@@ -219,7 +219,7 @@ LINES = st.one_of(
 
 @every_scheme
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_garbage_is_refused_and_raises_nothing_else(scheme: Scheme, data: st.DataObject) -> None:
     signed = covered(scheme)
     pairs = [

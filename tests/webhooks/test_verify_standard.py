@@ -114,7 +114,21 @@ def test_a_version_that_no_secret_verifies_is_named() -> None:
         verify(signed(b"v3,abc"), public_key(ED25519_SEED), STANDARD_SECRET)
 
 
-@pytest.mark.parametrize("glue", [b"\t", b",", b"\t ", b";"], ids=repr)
+def test_one_valid_signature_by_a_key_is_enough_too() -> None:
+    public = public_key(ED25519_SEED)
+    for signatures in ((V1A_OTHER, V1A), (V1A, V1A_OTHER), (b"v1a,AAAA", b"v1a,", b"v1a,!", V1A)):
+        verify(signed(*signatures), public)
+        verify(signed(*signatures), public_key(ED25519_SEED_2), public)
+
+
+def test_a_signature_under_the_name_of_the_other_version_is_refused() -> None:
+    secrets = (STANDARD_SECRET, public_key(ED25519_SEED))
+    for signature in (b"v1a," + V1[3:], b"v1," + V1A[4:]):
+        with pytest.raises(InvalidSignature):
+            verify(signed(signature), *secrets)
+
+
+@pytest.mark.parametrize("glue", [b"\t", b",", b"\n", b";"], ids=repr)
 def test_only_a_space_separates(glue: bytes) -> None:
     with pytest.raises(InvalidSignature):
         verify(signed(V1_OTHER + glue + V1))
@@ -220,6 +234,7 @@ def test_secrets_of_24_to_64_bytes_are_taken(size: int) -> None:
         ("whsec_", "24 to 64 bytes"),
         ("whsec_" + "-_" * 20, "base64"),
         ("whsec_" + "A" * 33, "base64"),
+        (STANDARD_SECRET[:20] + "-" + STANDARD_SECRET[20:], "base64"),
         (STANDARD_SECRET.removeprefix("whsec_"), "whsec_"),
         ("WHSEC_" + STANDARD_SECRET.removeprefix("whsec_"), "whsec_"),
         ("v1," + STANDARD_SECRET, "whsec_"),
@@ -235,6 +250,13 @@ def test_a_malformed_secret_is_refused_with_what_is_expected(secret: str, says: 
         with pytest.raises(ConfigurationError, match=says) as told:
             StandardWebhooksSignature(*secrets)
         assert len(secret) < 8 or secret[-8:] not in str(told.value)
+
+
+def test_the_keys_are_not_shown_in_any_form() -> None:
+    verifier = StandardWebhooksSignature(STANDARD_SECRET, public_key(ED25519_SEED))
+
+    shown = "StandardWebhooksSignature(header_prefix='webhook', tolerance_s=300.0)"
+    assert repr(verifier) == shown
 
 
 @pytest.mark.parametrize("prefix", ["", "web hook", "webhook:", "grün", "a\nb", None], ids=repr)

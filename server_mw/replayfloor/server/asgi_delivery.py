@@ -14,7 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
-from starlette.types import ASGIApp, Message, Scope
+import anyio
+from starlette.types import ASGIApp, Message, Receive, Scope
 
 from replayfloor.core.claims import FENCE_BYTES, Fence
 from replayfloor.core.drivers import run_async
@@ -37,9 +38,9 @@ from replayfloor.server.perform_common import emit
 from replayfloor.server.policy import Options
 from replayfloor.server.settings import Settings
 from replayfloor.server.shield import in_thread
-from replayfloor.server.webhooks.answers import NOTHING_TOLD
+from replayfloor.server.webhooks.answers import NOTHING_TOLD, weight
 from replayfloor.server.webhooks.delivery import Delivery
-from replayfloor.server.webhooks.key import WebhookKey
+from replayfloor.server.webhooks.key import WebhookKey, require_verified
 
 OpenExchange = Callable[[Options, Connection], Exchange]
 """Makes the exchange of one event, on the middleware's stores."""
@@ -101,7 +102,8 @@ class DeliveryExchange:
             namespace=self._settings.namespace,
             principal=self._hook.scope(delivery.path.decode("latin-1")),
             fence=Fence(secrets.token_bytes(FENCE_BYTES)),
-            now_ms=delivery.received_ms,
+            # Not its arrival: verifying it, or applying the events before, may take minutes.
+            now_ms=clock.wall_ms(),
             delivered=delivered,
         )
         await exchange.run(app_of(delivery, delivered), call)
@@ -113,15 +115,16 @@ class DeliveryExchange:
         chosen: _KeptAnswer | None = None
         failure: Exception | None = None
         for delivered in events:
-            kept = _KeptAnswer()
+            kept = _KeptAnswer(self._connection.receive)
             scope = _narrowed(self._connection.scope, delivered)
-            connection = Connection(scope, self._connection.receive, kept.send)
+            connection = Connection(scope, kept.receive, kept.send)
             try:
                 await self._hand_on(app_of, delivery, delivered, connection)
             except Exception as error:
                 log.exception("an event of %s failed", delivered.source)
-                failure = failure or error
-            if kept.status and (chosen is None or (chosen.succeeded and not kept.succeeded)):
+                # After the answer, it is the application's own affair.
+                failure = failure or (None if kept.complete else error)
+            if kept.status and (chosen is None or weight(kept.status) > weight(chosen.status)):
                 chosen = kept
         if failure is not None:
             raise failure
@@ -136,7 +139,7 @@ class DeliveryExchange:
                 return await self._read()
             case Verify(verifier, delivery):
                 # It may ask the sender, and wait for that.
-                return await in_thread(partial(verifier, delivery))
+                return await in_thread(partial(require_verified, verifier, delivery))
             case Emit(event):
                 emit(self._settings, event)
                 return None
@@ -167,18 +170,47 @@ class DeliveryExchange:
 class _KeptAnswer:
     """The answer to one event of several, kept until it is known which one is sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._over = anyio.Event()
         self.messages: list[Message] = []
         self.status = 0
 
     @property
-    def succeeded(self) -> bool:
-        return 200 <= self.status < 300
+    def complete(self) -> bool:
+        return self._over.is_set()
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         self.messages.append(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._over.set()
+
+    async def receive(self) -> Message:
+        """Give what the client sends; once this event is answered, it is gone (ASGI, HTTP).
+
+        The server itself would say so only after the whole delivery was answered, and an
+        application that waits for that before it returns would wait for ever.
+        """
+        came: list[Message] = []
+        errors: list[Exception] = []
+
+        async def listen() -> None:
+            try:
+                came.append(await self._receive())
+            except Exception as error:  # noqa: BLE001 - passed on below, outside the task group
+                errors.append(error)
+            group.cancel_scope.cancel()
+
+        if not self.complete:
+            async with anyio.create_task_group() as group:
+                group.start_soon(listen)
+                await self._over.wait()
+                group.cancel_scope.cancel()
+        if errors:
+            raise errors[0]
+        return came[0] if came else {"type": "http.disconnect"}
 
 
 def _narrowed(scope: Scope, delivered: Delivered) -> Scope:

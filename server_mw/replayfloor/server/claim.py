@@ -81,9 +81,13 @@ class BaseClaim:
             )
         if self.recorded is not None:
             raise UsageError("finish_in was called before: a key has one receipt")
-        return keep(
-            self._admitted.fingerprint, to_response(response), sensitive=self._options.sensitive
-        )
+        answer = to_response(response)
+        if self._options.until_success and not 200 <= answer.status < 300:
+            raise UsageError(
+                f"an answer with status {answer.status} is no receipt here: only a 2xx is stored, "
+                "and anything else is delivered again; roll back, and return it without finish_in"
+            )
+        return keep(self._admitted.fingerprint, answer, sensitive=self._options.sensitive)
 
     def _finish(self, receipt: Receipt) -> Finish:
         return Finish(self._admitted.id, self._admitted.fence, receipt)

@@ -115,6 +115,8 @@ class Route(Overrides):
 
     def __post_init__(self) -> None:
         """Compile the path and check the options."""
+        # First: the other checks apply the options, the key's among them.
+        self._check_key()
         Overrides.__post_init__(self)
         object.__setattr__(self, "method", self.method.upper())
         if not self.path_pattern.startswith("/"):
@@ -124,7 +126,6 @@ class Route(Overrides):
         except (ValueError, AssertionError) as error:
             raise ConfigurationError(f"path_pattern {self.path_pattern!r}: {error}") from error
         object.__setattr__(self, "_regex", regex)
-        self._check_key()
 
     def apply(self, defaults: Options) -> Options:
         """Return the middleware's options with these in their place."""

@@ -31,9 +31,9 @@ from replayfloor.server.flow import Call, Delivered, Gone, Received, Refused, re
 from replayfloor.server.perform_common import emit
 from replayfloor.server.policy import Options
 from replayfloor.server.settings import Settings
-from replayfloor.server.webhooks.answers import NOTHING_TOLD
+from replayfloor.server.webhooks.answers import NOTHING_TOLD, weight
 from replayfloor.server.webhooks.delivery import Delivery
-from replayfloor.server.webhooks.key import WebhookKey
+from replayfloor.server.webhooks.key import WebhookKey, require_verified
 from replayfloor.server.wsgi_body import close_iterable, send
 from replayfloor.server.wsgi_capture import ExcInfo, HeaderList, StartResponse, Write
 from replayfloor.server.wsgi_exchange import INCOMPLETE, Environ, Exchange, WSGIApp
@@ -104,7 +104,8 @@ class DeliveryExchange:
             namespace=self._settings.namespace,
             principal=self._hook.scope(delivery.path.decode("latin-1")),
             fence=Fence(secrets.token_bytes(FENCE_BYTES)),
-            now_ms=delivery.received_ms,
+            # Not its arrival: verifying it, or applying the events before, may take minutes.
+            now_ms=clock.wall_ms(),
             delivered=delivered,
         )
         return exchange.run(app_of(delivery, delivered), call, start_response)
@@ -126,8 +127,9 @@ class DeliveryExchange:
                 kept.take(self._hand_on(app_of, delivery, delivered, environ, kept.start))
             except Exception as error:
                 log.exception("an event of %s failed", delivered.source)
-                failure = failure or error
-            if kept.status and (chosen is None or (chosen.succeeded and not kept.succeeded)):
+                # After the answer, it is the application's own affair.
+                failure = failure or (None if kept.complete else error)
+            if kept.status and (chosen is None or weight(kept.code) > weight(chosen.code)):
                 chosen = kept
         if failure is not None:
             raise failure
@@ -143,7 +145,7 @@ class DeliveryExchange:
             case ReadDelivery():
                 return self._read()
             case Verify(verifier, delivery):
-                verifier(delivery)
+                require_verified(verifier, delivery)
                 return None
             case Emit(event):
                 emit(self._settings, event)
@@ -175,10 +177,11 @@ class _KeptAnswer:
         self.status = ""
         self.headers: HeaderList = []
         self.chunks: list[bytes] = []
+        self.complete = False
 
     @property
-    def succeeded(self) -> bool:
-        return self.status.startswith("2")
+    def code(self) -> int:
+        return int(self.status[:3])
 
     def start(self, status: str, headers: HeaderList, exc_info: ExcInfo | None = None, /) -> Write:
         del exc_info
@@ -189,5 +192,6 @@ class _KeptAnswer:
         """Take what an application returned, to its end, and close it."""
         try:
             self.chunks.extend(produced)
+            self.complete = True
         finally:
             close_iterable(produced)

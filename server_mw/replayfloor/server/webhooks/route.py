@@ -6,6 +6,7 @@ Route("POST", "/hooks/stripe", effects="atomic",
 
 from __future__ import annotations
 
+import inspect
 from typing import cast
 
 from replayfloor.core.errors import ConfigurationError
@@ -13,6 +14,7 @@ from replayfloor.server.webhooks.delivery import Verifier
 from replayfloor.server.webhooks.key import Acknowledge, PastHorizon, WebhookKey
 from replayfloor.server.webhooks.presets import preset
 from replayfloor.server.webhooks.source import WebhookSource
+from replayfloor.server.webhooks.verify_standard import StandardWebhooksSignature
 
 
 class _Unset:
@@ -36,7 +38,8 @@ def webhook(
     Args:
         source: the name of a sender whose facts are shipped ("stripe"; `replayfloor providers list`
             shows them), or a WebhookSource.
-        verify: called with each Delivery before anything is looked up; raises InvalidSignature.
+        verify: called with each Delivery before anything is looked up; raises InvalidSignature, and
+            returns nothing. No async function: over ASGI it is called in a thread.
             None says that deliveries were verified before this middleware. Left out, a warning is
             logged: whoever can reach the route could use up the ids of events to come.
         endpoint: names the endpoint, so that it may move to another path: the same event sent to
@@ -61,8 +64,9 @@ def webhook(
         )
     unverified = isinstance(verify, _Unset)
     verify = None if isinstance(verify, _Unset) else verify
-    if verify is not None and not callable(verify):
-        raise ConfigurationError("webhook: verify is a function of a Delivery, or None")
+    _check_verifier(verify)
+    if isinstance(verify, StandardWebhooksSignature):
+        _check_signed_id(source, verify.header_prefix)
     _check("ack", ack, ("after", "first"))
     _check("past_horizon", past_horizon, ("acknowledge", "handler"))
     if ordered and (ack != "first" or source.subject is None):
@@ -81,6 +85,28 @@ def webhook(
         ordered=ordered,
         unverified=unverified,
     )
+
+
+def _check_verifier(verify: object) -> None:
+    if verify is not None and not callable(verify):
+        raise ConfigurationError("webhook: verify is a function of a Delivery, or None")
+    call: object = getattr(verify, "__call__", None)  # noqa: B004 - of an instance
+    if inspect.iscoroutinefunction(verify) or inspect.iscoroutinefunction(call):
+        raise ConfigurationError(
+            "webhook: verify is async, and its verdict would never be awaited: give a plain "
+            "function; over ASGI it is called in a thread, so it may wait"
+        )
+
+
+def _check_signed_id(source: WebhookSource, prefix: str) -> None:
+    """Refuse an id in a header that the signature does not cover: anybody could change it."""
+    place = source.event_id.lower()
+    if place.startswith("header ") and place != f"header {prefix.lower()}-id":
+        raise ConfigurationError(
+            f"webhook: {source.name} has its event id in {source.event_id!r}, and the signature "
+            f'covers "header {prefix}-id": give StandardWebhooksSignature the header_prefix of '
+            "the id, or take the id from there"
+        )
 
 
 def _check(name: str, value: str, known: tuple[str, ...]) -> None:
