@@ -12,11 +12,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
 from replayfloor.client.bodies import BodyTooLarge, read_request, read_response
-from replayfloor.client.call import JOURNAL_EFFECTS, Call, JournalEffect, Settings, write_journal
+from replayfloor.client.call import (
+    JOURNAL_EFFECTS,
+    WITHOUT_IO,
+    Call,
+    JournalEffect,
+    Settings,
+    write_journal,
+)
+from replayfloor.client.conclusions import conclude
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import Trace
+from replayfloor.client.flow import operate
 from replayfloor.client.inner import checked
 from replayfloor.client.leaks import LEAKS
+from replayfloor.client.library import lines_of
 from replayfloor.client.operations import PendingOperation
 from replayfloor.client.refusals import refuse_body
 from replayfloor.client.shell import Shell
@@ -76,12 +86,18 @@ class TransportBase:
     def _call(self, settings: Settings, request: httpx.Request, body: bytes) -> httpx.Response:
         call = self._shell.open_call(settings, request, body)
         try:
-            return run(self._shell.flow(call), partial(self._perform, call))
+            verdict = run(operate(call.operation, settings.terms), partial(self._perform, call))
+            return conclude(call, verdict)
         except BaseException:
             self._discard(call)
             raise
 
     def _perform(self, call: Call, effect: Effect[object]) -> object:
+        kind = type(effect)
+        if (performer := WITHOUT_IO.get(kind)) is not None:
+            return performer(call, effect)
+        if kind in JOURNAL_EFFECTS:
+            return write_journal(call.settings.journal, cast("JournalEffect", effect))
         match effect:
             case Send():
                 self._discard(call)
@@ -90,10 +106,8 @@ class TransportBase:
                 self._discard(call)
                 self._sleep(wait_s)
                 return None
-            case _ if type(effect) in JOURNAL_EFFECTS:
-                return write_journal(call.settings.journal, cast("JournalEffect", effect))
             case _:
-                return call.perform(effect)
+                raise TypeError(f"an effect that no transport performs: {effect!r}")
 
     def _send(self, call: Call, send: Send) -> Attempted:
         fence = call.fence(send)
@@ -103,10 +117,11 @@ class TransportBase:
         try:
             arriving = self._inner.handle_request(request)
             status = arriving.status_code
-            response, raw = read_response(self._shell.library, arriving, is_late)
+            lines = lines_of(arriving.headers)
+            response, raw = read_response(self._shell.library, arriving, lines, is_late)
         except self._failures as error:
             return call.failed(error, fence, status)
-        return call.answered(response, raw)
+        return call.answered(response, lines, raw)
 
     def _discard(self, call: Call) -> None:
         if (response := call.let_go()) is not None:

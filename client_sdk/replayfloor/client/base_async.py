@@ -20,11 +20,22 @@ from replayfloor.client.bodies import (
     read_request_async,
     read_response_async,
 )
-from replayfloor.client.call import JOURNAL_EFFECTS, Call, JournalEffect, Settings, write_journal
+from replayfloor.client.call import (
+    JOURNAL_EFFECTS,
+    WITHOUT_IO,
+    Call,
+    JournalEffect,
+    Settings,
+    write_journal,
+)
+from replayfloor.client.conclusions import conclude
 from replayfloor.client.effects import Attempted, Send, Sleep
 from replayfloor.client.fence import AsyncTrace
+from replayfloor.client.flow import operate
 from replayfloor.client.inner import checked
+from replayfloor.client.journal import MemoryJournal
 from replayfloor.client.leaks import LEAKS
+from replayfloor.client.library import lines_of
 from replayfloor.client.operations import PendingOperation
 from replayfloor.client.refusals import refuse_body
 from replayfloor.client.shell import Shell
@@ -45,7 +56,10 @@ _limiter: RunVar[anyio.CapacityLimiter] = RunVar("replayfloor.client.journal_thr
 
 
 class AsyncTransportBase:
-    """An asynchronous transport over `inner`. The journal is called in a worker thread."""
+    """An asynchronous transport over `inner`.
+
+    The journal is called in a worker thread, unless it is a MemoryJournal.
+    """
 
     def __init__(
         self,
@@ -61,6 +75,8 @@ class AsyncTransportBase:
             *shell.library.leaks,
             *LEAKS,
         )
+        # It waits for nothing, and a thread's turn takes many times as long as its write.
+        self._writes_at_once = type(shell.journal) is MemoryJournal
 
     def beside(self, inner: httpx.AsyncBaseTransport, /) -> Self:
         """Return a transport over another inner one that shares the journal and everything else."""
@@ -97,16 +113,23 @@ class AsyncTransportBase:
     ) -> httpx.Response:
         call = self._shell.open_call(settings, request, body)
         try:
-            return await run_async(
-                self._shell.flow(call),
+            verdict = await run_async(
+                operate(call.operation, settings.terms),
                 partial(self._perform, call),
                 partial(self._perform_shielded, call),
             )
+            return conclude(call, verdict)
         except BaseException:
             await self._discard(call)
             raise
 
     async def _perform(self, call: Call, effect: Effect[object]) -> object:
+        kind = type(effect)
+        if (performer := WITHOUT_IO.get(kind)) is not None:
+            return performer(call, effect)
+        if kind in JOURNAL_EFFECTS:
+            write = partial(write_journal, call.settings.journal, cast("JournalEffect", effect))
+            return write() if self._writes_at_once else await in_thread(write)
         match effect:
             case Send():
                 await self._discard(call)
@@ -115,12 +138,8 @@ class AsyncTransportBase:
                 await self._discard(call)
                 await self._sleep(wait_s)
                 return None
-            case _ if type(effect) in JOURNAL_EFFECTS:
-                return await in_thread(
-                    lambda: write_journal(call.settings.journal, cast("JournalEffect", effect))
-                )
             case _:
-                return call.perform(effect)
+                raise TypeError(f"an effect that no transport performs: {effect!r}")
 
     async def _perform_shielded(self, call: Call, effect: Effect[object]) -> object:
         # After a cancellation: the lease is given back, so that the operation can be resumed now.
@@ -137,10 +156,11 @@ class AsyncTransportBase:
         try:
             arriving = await self._inner.handle_async_request(request)
             status = arriving.status_code
-            response, raw = await read_response_async(self._shell.library, arriving, is_late)
+            lines = lines_of(arriving.headers)
+            response, raw = await read_response_async(self._shell.library, arriving, lines, is_late)
         except self._failures as error:
             return call.failed(error, fence, status)
-        return call.answered(response, raw)
+        return call.answered(response, lines, raw)
 
     async def _discard(self, call: Call) -> None:
         if (response := call.let_go()) is not None:

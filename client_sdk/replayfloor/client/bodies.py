@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from replayfloor.client.library import header_of
+from replayfloor.client.library import Lines, header_of, value_of
 
 if TYPE_CHECKING:
     import httpx
@@ -72,7 +72,7 @@ def _whole(stream: Iterable[bytes]) -> bytes:
 
 
 def _check_length(request: httpx.Request) -> None:
-    length = header_of(request.headers.raw, b"content-length")
+    length = header_of(request.headers, b"content-length")
     if length.isdigit() and int(length[:20]) > REQUEST_BYTES_MAX:
         raise BodyTooLarge(length.decode("ascii"))
 
@@ -84,19 +84,19 @@ def _append(body: bytearray, chunk: bytes) -> None:
 
 
 def read_response(
-    library: Library, response: httpx.Response, is_late: Callable[[], bool]
+    library: Library, response: httpx.Response, lines: Lines, is_late: Callable[[], bool]
 ) -> tuple[httpx.Response, bytes | None]:
     """Return the answer, unread, and its raw body; the body is None if it is still arriving.
 
-    An answer that was read to its end, or failed, is closed. `is_late` is asked at every chunk:
-    a body that dribbles trips no time-out of the library.
+    An answer that was read to its end, or failed, is closed. `lines` are those of its header.
+    `is_late` is asked at every chunk: a body that dribbles trips no time-out of the library.
     """
     source = response.stream
     assert isinstance(source, library.sync_stream)
     read: list[bytes] = []
     try:
         chunks = iter(source)
-        if not _ends(response):
+        if not _ends(lines):
             return _rebuilt(library, response, library.rest(read, chunks, source)), None
         size, late = 0, False
         for chunk in chunks:
@@ -117,19 +117,19 @@ def read_response(
 
 
 async def read_response_async(
-    library: Library, response: httpx.Response, is_late: Callable[[], bool]
+    library: Library, response: httpx.Response, lines: Lines, is_late: Callable[[], bool]
 ) -> tuple[httpx.Response, bytes | None]:
     """Return the answer, unread, and its raw body; the body is None if it is still arriving.
 
-    An answer that was read to its end, or failed, is closed. `is_late` is asked at every chunk:
-    a body that dribbles trips no time-out of the library.
+    An answer that was read to its end, or failed, is closed. `lines` are those of its header.
+    `is_late` is asked at every chunk: a body that dribbles trips no time-out of the library.
     """
     source = response.stream
     assert isinstance(source, library.async_stream)
     read: list[bytes] = []
     try:
         chunks = aiter(source)
-        if not _ends(response):
+        if not _ends(lines):
             return _rebuilt(library, response, library.async_rest(read, chunks, source)), None
         size, late = 0, False
         async for chunk in chunks:
@@ -150,9 +150,9 @@ async def read_response_async(
     return _rebuilt(library, response, library.bytes_stream(raw)), raw
 
 
-def _ends(response: httpx.Response) -> bool:
+def _ends(lines: Lines) -> bool:
     """Return whether an answer's end can be waited for. An event stream's cannot."""
-    return not header_of(response.headers.raw, b"content-type").lower().startswith(_ENDLESS)
+    return not value_of(lines, b"content-type").lower().startswith(_ENDLESS)
 
 
 def _rebuilt(

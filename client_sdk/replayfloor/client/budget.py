@@ -34,10 +34,17 @@ class RetryBudget:
 
     def refund(self, effect: Refund) -> None:
         """Perform Refund."""
+        # A full bucket takes nothing, and nearly all are full. Looked at without the lock: whoever
+        # empties it at this moment does so after the success. One that is not full is never out of
+        # the dictionary until it is, so that no token is lost to a change that is under way.
+        if effect.origin not in self._left:
+            return
         with self._lock:
-            left = self._left.pop(effect.origin, self._capacity) + effect.tokens
+            left = self._left.get(effect.origin, self._capacity) + effect.tokens
             if left < self._capacity:
                 self._left[effect.origin] = left
+            else:
+                self._left.pop(effect.origin, None)
 
     def left(self, origin: str) -> int:
         """Return the tokens of an origin."""

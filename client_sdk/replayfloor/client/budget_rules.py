@@ -8,10 +8,10 @@ standard mode (botocore.retries.quota and .standard, 1.44). Pure; the buckets ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from replayfloor.core.effects import Effect
+from replayfloor.core.values import frozen
 
 CAPACITY: Final = 500
 COST: Final = 14
@@ -22,7 +22,7 @@ REFUND: Final = 1
 """For a first attempt that succeeds. A retry that succeeds brings back what it took."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spend(Effect[bool]):
     """Take tokens for a retry at an origin; False, and nothing taken, if there are too few."""
 
@@ -30,7 +30,7 @@ class Spend(Effect[bool]):
     cost: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refund(Effect[None]):
     """Bring tokens back after a success."""
 

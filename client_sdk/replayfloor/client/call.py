@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, assert_never, get_args
+from typing import TYPE_CHECKING, Final, Never, assert_never, cast, get_args
 
 from replayfloor.client.budget import RetryBudget
 from replayfloor.client.budget_rules import Refund, Spend
-from replayfloor.client.clock import Clock, look
 from replayfloor.client.effects import (
     Draw,
     Emit,
@@ -26,7 +25,7 @@ from replayfloor.client.elapsed import passed_s
 from replayfloor.client.events import AttemptStarted, Event, left
 from replayfloor.client.fence import Fence
 from replayfloor.client.journal import Journal
-from replayfloor.client.library import Library
+from replayfloor.client.library import Library, Lines
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Terms
 from replayfloor.client.support import NoteSupport, RecallSupport
@@ -80,7 +79,7 @@ class Settings:
     terms: Terms
     journal: Journal
     on_event: Callable[[Event], None] | None
-    clock: Clock
+    look: Callable[[], Moment]
     random: Callable[[], float]
     budget: RetryBudget
     support: SupportMemory
@@ -90,24 +89,22 @@ class Settings:
         """The profile, in which everything the wire needs is said."""
         return self.terms.profile
 
-    def look(self) -> Moment:
-        """Return what the clocks show."""
-        return look(self.clock)
-
 
 class Call:
-    """One call: the request, its body, and what came of the last attempt."""
+    """One call: the request, its header lines and body, and what came of the last attempt."""
 
     def __init__(
         self,
         settings: Settings,
         request: httpx.Request,
+        lines: Lines,
         body: bytes,
         operation: Operation,
         trail: Trail,
     ) -> None:
         self.settings = settings
         self.request = request
+        self.lines = lines
         self.body = body
         self.operation = operation
         self.trail = trail
@@ -118,32 +115,11 @@ class Call:
         self.last_error: Exception | None = None
         self._started: AttemptStarted | None = None
 
-    def perform(self, effect: Effect[object]) -> object:
-        """Perform an effect that needs no I/O."""
-        match effect:
-            case Now():
-                return self.settings.look()
-            case Draw():
-                return self.settings.random()
-            case Entropy(count):
-                return os.urandom(count)
-            case Emit(event):
-                if isinstance(event, AttemptStarted):
-                    self._started = event
-                self._emit(event)
-                return None
-            case Spend():
-                return self.settings.budget.spend(effect)
-            case Refund():
-                self.settings.budget.refund(effect)
-                return None
-            case RecallSupport():
-                return self.settings.support.recall(effect)
-            case NoteSupport():
-                self.settings.support.note(effect)
-                return None
-            case _:
-                raise TypeError(f"an effect that no transport performs: {effect!r}")
+    def tell(self, event: Event) -> None:
+        """Tell the user's event sink; never raises."""
+        if isinstance(event, AttemptStarted):
+            self._started = event
+        self._emit(event)
 
     def _emit(self, event: Event) -> None:
         if self.settings.on_event is None:
@@ -174,13 +150,14 @@ class Call:
             elapsed_s = self._started.elapsed_s + waited_ns / NS_PER_S
             self._emit(left(self._started, moment.wall_ns, elapsed_s))
 
-    def answered(self, response: httpx.Response, raw: bytes | None) -> Reply:
-        """Take note of an answer; `raw` is None if it is still arriving."""
+    def answered(self, response: httpx.Response, lines: Lines, raw: bytes | None) -> Reply:
+        """Take note of an answer, with its header lines; `raw` is None if it still arrives."""
         self.open_response = response
         self._arriving = raw is None
         self.last_error = None
         self._last_answer = (response, raw or b"")
-        reply = to_reply(self.settings.library, response, raw or b"", self.settings.profile)
+        settings = self.settings
+        reply = to_reply(settings.library, response, raw or b"", settings.terms.profile, lines)
         if raw is None or not self.settings.terms.keeps_responses:
             return reply
         return replace(reply, kept=encoded_answer(response, raw))
@@ -215,6 +192,30 @@ class Call:
         self.open_response, self._arriving = None, False
         self.last_error = as_library_error(self.settings.library, error)
         return to_failure(self.settings.library, error, fence, status)
+
+
+def _entropy(_call: Call, effect: Entropy) -> bytes:
+    return os.urandom(effect.count)
+
+
+def _tell(call: Call, effect: Emit) -> None:
+    call.tell(effect.event)
+
+
+_WITHOUT_IO: Final[dict[type, Callable[[Call, Never], object]]] = {
+    Now: lambda call, _: call.settings.look(),
+    Draw: lambda call, _: call.settings.random(),
+    Entropy: _entropy,
+    Emit: _tell,
+    Spend: lambda call, effect: call.settings.budget.spend(effect),
+    Refund: lambda call, effect: call.settings.budget.refund(effect),
+    RecallSupport: lambda call, effect: call.settings.support.recall(effect),
+    NoteSupport: lambda call, effect: call.settings.support.note(effect),
+}
+
+WITHOUT_IO: Final = cast("Mapping[type, Callable[[Call, Effect[object]], object]]", _WITHOUT_IO)
+"""How each effect that needs no I/O is performed. By its type, because to ask for one type after
+the other takes longer than to perform most of them."""
 
 
 def encoded_answer(response: httpx.Response, raw: bytes) -> bytes | None:

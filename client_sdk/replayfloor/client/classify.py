@@ -18,7 +18,12 @@ from functools import lru_cache
 from typing import Final
 
 from replayfloor.client.effects import Attempted, Failure, Reply
-from replayfloor.client.profile_answers import GENERIC, AnswerRules, problem_of
+from replayfloor.client.profile_answers import (
+    GENERIC,
+    RETRY_AFTER_FIELD,
+    AnswerRules,
+    problem_of,
+)
 from replayfloor.core.message import Response, get_first
 from replayfloor.core.outcome import Outcome, executed_nothing
 from replayfloor.core.problem import ProblemKind
@@ -91,11 +96,11 @@ def classify(attempted: Attempted, known: Outcome, rules: AnswerRules = GENERIC)
 
 def _classify_response(response: Response, known: Outcome, rules: AnswerRules) -> Finding:
     status = response.status
+    if rules.silent(response):
+        return _by_status(status, known)
     kind = problem_of(response)
     replayed = rules.replayed(response.headers)
-    retry_after = get_first(response.headers, b"retry-after")
-    if not (kind or replayed or retry_after or rules.has_signs or rules.should_retry):
-        return _by_status(status, known)
+    retry_after = get_first(response.headers, RETRY_AFTER_FIELD.encode()) or None
     finding = (
         (_stored(status, kind, rules) if replayed else None)
         or _problem(status, kind, known)

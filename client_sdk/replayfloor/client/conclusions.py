@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -15,6 +15,7 @@ from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Verdict
 from replayfloor.core.journal import JournalEntry, Settlement
 from replayfloor.core.outcome import Outcome, executed_nothing
+from replayfloor.core.values import frozen
 
 if TYPE_CHECKING:
     import httpx
@@ -26,7 +27,7 @@ _SETTLED: Final = {
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OperationInfo:
     """What became of a request: `response.extensions["idempotency"]`.
 
@@ -36,6 +37,7 @@ class OperationInfo:
     follows an attempt which may have been executed leaves it UNKNOWN.
     """
 
+    _: KW_ONLY
     operation_id: str
     key: str
     attempts: int

@@ -5,7 +5,7 @@ They know no HTTP library: a shell (`wire`) translates them to and from the one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from typing import TypeAlias
 
 from replayfloor.client.events import Event
@@ -15,7 +15,7 @@ from replayfloor.core.message import Response
 from replayfloor.core.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Operation:
     """One logical request. Without an operation id the key identifies it.
 
@@ -25,6 +25,7 @@ class Operation:
     form the key was written.
     """
 
+    _: KW_ONLY
     method: str
     origin: str
     path: str
@@ -104,7 +105,7 @@ class Failure:
     fenced: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Send(Effect["Reply | Failure"]):
     """Send the request once, with this key, and read the answer.
 
@@ -114,6 +115,7 @@ class Send(Effect["Reply | Failure"]):
     (Repeatability-First-Sent, OASIS Repeatable Requests 1.0, 3.3).
     """
 
+    _: KW_ONLY
     key: str
     now_ns: int
     seen: Moment

@@ -24,6 +24,7 @@ _HEADERS = ("http11.send_request_headers", "http2.send_request_headers")
 _STARTED: Final = frozenset(f"{event}.started" for event in _HEADERS)
 _FAILED: Final = frozenset(f"{event}.failed" for event in _HEADERS)
 _WITHDRAWN: Final = "http2.receive_response_headers.failed"
+_HEEDED: Final = _STARTED | _FAILED | {_WITHDRAWN}
 
 
 class DeadlinePassed(Exception):
@@ -87,6 +88,8 @@ class Fence:
 
     def _observe(self, name: str, info: TraceInfo) -> None:
         self._witnessed = True
+        if name not in _HEEDED:
+            return
         # A CONNECT opens a tunnel through a proxy; it is not the request.
         if name in _STARTED and _method(info) != b"CONNECT":
             moment = self._look_in_time()

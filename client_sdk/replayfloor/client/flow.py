@@ -42,7 +42,7 @@ def operate(operation: Operation, terms: Terms) -> Flow[Verdict]:
     """Send one logical request until its outcome is known, or may not be pursued further."""
     progress = yield from propose(operation, terms)
     # The lease is given back however the call ends, so that the next one need not wait for it.
-    verdict = yield from ensure(_call(progress, operation), lambda: release(progress))
+    verdict = yield from ensure(_pursue(progress, operation), lambda: release(progress))
     if terms.listens:
         finding = progress.finding
         ended = OperationEnded(
@@ -54,15 +54,11 @@ def operate(operation: Operation, terms: Terms) -> Flow[Verdict]:
     return verdict
 
 
-def _call(progress: Progress, operation: Operation) -> Flow[Verdict]:
+def _pursue(progress: Progress, operation: Operation) -> Flow[Verdict]:
+    """Attempt and wait until an answer is final, a limit is reached or the deadline has passed."""
     verdict = yield from begin(progress, operation)
     if verdict is not None:
         return verdict
-    return (yield from _pursue(progress))
-
-
-def _pursue(progress: Progress) -> Flow[Verdict]:
-    """Attempt and wait until an answer is final, a limit is reached or the deadline has passed."""
     schedule = None
     while True:
         step = DO_ATTEMPT if schedule is None else schedule.next()

@@ -26,12 +26,30 @@ if TYPE_CHECKING:
     import httpx
 
 
-def header_of(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> bytes:
-    """Return the value of a header, its lines joined as the library does; `name` in lower case.
+Lines = Sequence[tuple[bytes, bytes]]
+"""Header lines with their names in lower case."""
 
-    For the raw form: the library's own look-up first finds an encoding for all of them.
+
+def lines_of(headers: httpx.Headers) -> Lines:
+    """Return the lines of a message's headers, to be looked through more than once.
+
+    In the raw form: the library's own look-up first finds an encoding for all of them.
     """
-    return b", ".join([value for field, value in headers if field.lower() == name])
+    return [(name.lower(), value) for name, value in headers.raw]
+
+
+def value_of(lines: Lines, name: bytes) -> bytes:
+    """Return the value of a header, its lines joined as the library does; `name` in lower case."""
+    found = None
+    for field, value in lines:
+        if field == name:
+            found = value if found is None else found + b", " + value
+    return found or b""
+
+
+def header_of(headers: httpx.Headers, name: bytes) -> bytes:
+    """Return the value of a header that is looked at once; see `value_of`."""
+    return b", ".join([value for field, value in headers.raw if field.lower() == name])
 
 
 class Rest:

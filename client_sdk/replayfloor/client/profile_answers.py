@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from replayfloor.core.errors import ConfigurationError
@@ -21,6 +21,8 @@ ERROR_STATUSES: Final = frozenset(range(400, 600))
 
 REPLAYED_FIELDS: Final = ("idempotent-replayed", "idempotency-replayed")
 """Either says that the answer is the stored one. The first is Stripe's and ours."""
+
+RETRY_AFTER_FIELD: Final = "retry-after"
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PLACE: Final = re.compile(r"(?:\*|[A-Za-z0-9_-]+)(?:\.(?:\*|[A-Za-z0-9_-]+))*")
@@ -83,6 +85,9 @@ class AnswerRules:
     burnt: frozenset[int] = frozenset()
     should_retry: str = ""
     hint_required: bool = False
+    telling: frozenset[bytes] = field(init=False, repr=False, compare=False)
+    """The header fields that are looked at; an answer with none of them is read by its status,
+    unless there are signs or a hint is required."""
 
     def __post_init__(self) -> None:
         """Refuse rules that could never match; write header names as they are compared."""
@@ -101,6 +106,9 @@ class AnswerRules:
         object.__setattr__(self, "should_retry", self.should_retry.lower())
         lower = tuple(name.lower() for name in self.replayed_by)
         object.__setattr__(self, "replayed_by", lower)
+        hints = (self.should_retry,) if self.should_retry else ()
+        telling = frozenset(name.encode() for name in (*lower, *hints, RETRY_AFTER_FIELD))
+        object.__setattr__(self, "telling", telling)
 
     @property
     def reads_bodies(self) -> bool:
@@ -111,6 +119,15 @@ class AnswerRules:
     def has_signs(self) -> bool:
         """Whether any answer is a sign."""
         return bool(self.in_flight or self.executed or self.not_executed or self.mismatch)
+
+    def silent(self, response: Response) -> bool:
+        """Return whether an answer says nothing but its status: as nearly all do.
+
+        Of bodies the flow is given only those that may say something.
+        """
+        if response.body or self.has_signs or self.hint_required:
+            return False
+        return self.telling.isdisjoint([name for name, _ in response.headers])
 
     def _signs(self) -> tuple[Sign, ...]:
         return (*self.in_flight, *self.mismatch, *self.executed, *self.not_executed)

@@ -40,7 +40,7 @@ def mint_key(form: KeyForm, rules: KeyRules, unix_ms: int, entropy: bytes) -> st
     cryptographic source. Raises ConfigurationError if neither spelling fits.
     """
     made = _uuid(form, unix_ms, entropy)
-    for key in (str(made), made.hex):
+    for key in (made, made.replace("-", "")):
         try:
             return check_key(key, rules)
         except InvalidKey:
@@ -70,17 +70,17 @@ def key_pattern(text: str) -> re.Pattern[str]:
         raise ConfigurationError(f"{text!r} is not a regular expression: {error}") from error
 
 
-def _uuid(form: KeyForm, unix_ms: int, entropy: bytes) -> UUID:
+def _uuid(form: KeyForm, unix_ms: int, entropy: bytes) -> str:
     if len(entropy) != KEY_ENTROPY_BYTES:
         raise ValueError(f"entropy must be {KEY_ENTROPY_BYTES} bytes")
     match form:
         case KeyForm.UUID7:
-            return uuid7(unix_ms, entropy[:RANDOM_BYTES])
+            return str(uuid7(unix_ms, entropy[:RANDOM_BYTES]))
         case KeyForm.UUID4:
             number = int.from_bytes(entropy, "big")
             for mask, bits in (_VERSION_4, _VARIANT):
                 number = number & ~mask | bits
-            return UUID(int=number)
+            return str(UUID(int=number))
         case KeyForm.UUID5:
             # The name is as unique as the moment and the entropy are.
-            return uuid5(uuid7(unix_ms, entropy[:RANDOM_BYTES]), entropy.hex())
+            return str(uuid5(uuid7(unix_ms, entropy[:RANDOM_BYTES]), entropy.hex()))

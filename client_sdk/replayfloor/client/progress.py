@@ -5,7 +5,7 @@ Everything here is arithmetic on what the flow was told; nothing is asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final, TypedDict
 
 from replayfloor.client.classify import Finding
@@ -18,6 +18,7 @@ from replayfloor.client.support import Learning, Support, deadline_after, retent
 from replayfloor.core.journal import JournalEntry, OperationState
 from replayfloor.core.journal_rules import NS_PER_S
 from replayfloor.core.outcome import Outcome, executed_nothing, join
+from replayfloor.core.values import frozen
 
 UNPROVEN: Final = (
     "the server has not shown that it knows idempotency keys, so that sending it again could "
@@ -56,13 +57,14 @@ class EventFacts(TypedDict):
     resumed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Verdict:
     """How a call ends. `entry` is the journal's, `detail` says more, `cause` is what went wrong.
 
     `burnt`: it is unknown before the send deadline, because the key will never tell.
     """
 
+    _: KW_ONLY
     ending: Ending
     entry: JournalEntry
     elapsed_s: float
@@ -105,7 +107,8 @@ class Progress:
         """Take note of the entry as it stands in the journal."""
         self.entry = entry
         self.stored_retention_s = entry.retention_s
-        self.expect(self.support)
+        if self.support is not None:
+            self.expect(self.support)
 
     def adopt(self, standing: JournalEntry) -> None:
         """Continue an operation that the journal knows."""
@@ -123,9 +126,12 @@ class Progress:
 
     def see(self, moment: Moment) -> None:
         """Take note of the clocks."""
-        self.wall_seen_ns = max(self.wall_seen_ns, self.seen.wall_ns)
+        if self.seen.wall_ns > self.wall_seen_ns:
+            self.wall_seen_ns = self.seen.wall_ns
         self.seen = moment
-        self.elapsed_ns = max(self.elapsed_ns, elapsed_ns(self.entry, moment))
+        passed_ns = elapsed_ns(self.entry, moment)
+        if passed_ns > self.elapsed_ns:
+            self.elapsed_ns = passed_ns
 
     def slept(self, wait_s: float) -> None:
         """Take note of a wait: it took its time, whatever the clocks show."""

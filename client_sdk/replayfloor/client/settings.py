@@ -9,7 +9,7 @@ from typing import TypeAlias, TypedDict, Unpack, cast
 
 from replayfloor.client.budget import RetryBudget
 from replayfloor.client.call import Settings
-from replayfloor.client.clock import Clock, system_clock
+from replayfloor.client.clock import Clock, looking_at, system_clock
 from replayfloor.client.events import Event
 from replayfloor.client.journal import Journal, open_journal
 from replayfloor.client.library import Library
@@ -76,7 +76,7 @@ def open_shell(
         terms=_terms(profiles[0], options),
         journal=open_journal(journal) if isinstance(journal, str) else journal,
         on_event=options.get("on_event"),
-        clock=options.get("clock", system_clock),
+        look=looking_at(options.get("clock", system_clock)),
         random=options.get("random", random_numbers.random),
         budget=RetryBudget() if budget is None else budget,
         support=SupportMemory(),

@@ -1,4 +1,4 @@
-"""What the transports share: which requests are protected and how, and the flow of a call."""
+"""What the transports share: which requests are protected and how, and the call of a request."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from replayfloor.client.call import Call, Settings
-from replayfloor.client.conclusions import conclude
 from replayfloor.client.effects import Send
 from replayfloor.client.events import ScopedSink
 from replayfloor.client.fence import AsyncTrace, Trace
-from replayfloor.client.flow import operate
-from replayfloor.client.library import Library
+from replayfloor.client.library import Library, lines_of
 from replayfloor.client.operations import PendingOperation, pending, settle
 from replayfloor.client.options import EXTENSION
 from replayfloor.client.profiles import Profile
@@ -24,7 +22,6 @@ from replayfloor.client.telemetry.scopes import scope_of
 from replayfloor.client.trail import MARK, Trail, content_of, trail_of
 from replayfloor.client.upkeep import Upkeep
 from replayfloor.client.wire import build_attempt, origin_of, read_operation, without_ours
-from replayfloor.core.effects import Flow
 from replayfloor.core.errors import UsageError
 from replayfloor.core.journal import ReadOperation, Settlement
 
@@ -105,23 +102,21 @@ class Shell:
     def open_call(self, settings: Settings, request: httpx.Request, body: bytes) -> Call:
         """Return the call of a request; raises UsageError if its key cannot be honoured."""
         trail = trail_of(request)
-        content = content_of(request, body)
-        operation = read_operation(request, content, settings.profile, trail)
+        lines = lines_of(request.headers)
+        content = content_of(request, lines, body)
+        operation = read_operation(request, lines, content, settings.profile, trail)
         if trail is None or trail.operation is not operation:
             trail = Trail(request, content, operation)
             request.extensions[MARK] = trail
-        return Call(settings, request, body, operation, trail)
-
-    def flow(self, call: Call) -> Flow[httpx.Response]:
-        """Return the flow of a call: it ends with an answer or an exception for the caller."""
-        verdict = yield from operate(call.operation, call.settings.terms)
-        return conclude(call, verdict)
+        return Call(settings, request, lines, body, operation, trail)
 
     def attempt(self, call: Call, send: Send, trace: Trace | AsyncTrace) -> httpx.Request:
         """Return the request of one attempt."""
         call.trail.knows_key(send.key)
         profile = call.settings.profile
-        return build_attempt(self.library, call.request, call.body, send, profile, trace)
+        return build_attempt(
+            self.library, call.request, call.lines, call.body, send, profile, trace
+        )
 
     def scope(
         self, settings: Settings, request: httpx.Request

@@ -7,7 +7,6 @@ by the transport, from one operation to the next (`support_memory.py`). Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -15,6 +14,7 @@ from replayfloor.client.profile_answers import GENERIC, problem_of
 from replayfloor.client.profiles import NS_PER_S, RETENTION_MAX_S, Profile, send_window_s
 from replayfloor.core.effects import Effect
 from replayfloor.core.message import Response, get_first
+from replayfloor.core.values import frozen
 
 LIFETIME_FIELD: Final = b"idempotency-key-lifetime"
 """For how long the server keeps a key, in seconds (our own servers advertise it)."""
@@ -24,6 +24,8 @@ RETENTION_SEEN_S: Final = 300.0
 window that any known provider publishes (Amazon SQS FIFO queues, five minutes)."""
 
 _LIFETIME_DIGITS_MAX: Final = 10
+
+_TELLING: Final = GENERIC.telling | {LIFETIME_FIELD}
 
 
 UNPROFILED: Final = Profile(name="unprofiled", retention_s=RETENTION_SEEN_S)
@@ -41,21 +43,21 @@ class Learning(Enum):
     """Without a profile nothing is known of a server before it says so."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Support:
     """The server knows keys, and keeps them for `retention_s`; None if it did not say."""
 
     retention_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecallSupport(Effect["Support | None"]):
     """Return what was seen at a place (see `place_of`), or None."""
 
     place: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoteSupport(Effect[None]):
     """Remember what was seen at a place (see `place_of`)."""
 
@@ -81,6 +83,8 @@ def place_of(learning: Learning, origin: str, path: str) -> str:
 
 def read_support(response: Response) -> Support | None:
     """Return what an answer shows, or None if it shows nothing."""
+    if not response.body and _TELLING.isdisjoint([name for name, _ in response.headers]):
+        return None  # as nearly all
     lifetime_s = _lifetime_s(get_first(response.headers, LIFETIME_FIELD))
     if lifetime_s is not None:
         return Support(lifetime_s)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from replayfloor.client.effects import Operation
-from replayfloor.client.library import header_of
+from replayfloor.client.library import Lines, value_of
 
 if TYPE_CHECKING:
     import httpx
@@ -30,9 +30,9 @@ class Content(NamedTuple):
     body: bytes
 
 
-def content_of(request: httpx.Request, body: bytes) -> Content:
-    """Return what a request with this body says."""
-    return Content(request.method, header_of(request.headers.raw, b"content-type"), body)
+def content_of(request: httpx.Request, lines: Lines, body: bytes) -> Content:
+    """Return what a request with these header lines and this body says."""
+    return Content(request.method, value_of(lines, b"content-type"), body)
 
 
 class Trail:
@@ -42,16 +42,24 @@ class Trail:
         self._first = weakref.ref(request)
         self._url = request.url  # a value: the request may get another, this one stays what it is
         self._content = content
-        self.operation = operation
+        self._operation = operation
+        self._key: str | None = None
 
     def is_first(self, request: httpx.Request) -> bool:
         """Return whether this is the request that began it, and not a hop of a redirect."""
         return self._first() is request
 
+    @property
+    def operation(self) -> Operation:
+        """The operation, with the key that was sent for it; the same object each time."""
+        begun = self._operation
+        if self._key is not None and (begun.key != self._key or begun.key_yields):
+            self._operation = replace(begun, key=self._key, key_yields=False)
+        return self._operation
+
     def knows_key(self, key: str) -> None:
-        """Take note of the key that is sent."""
-        if self.operation.key != key or self.operation.key_yields:
-            self.operation = replace(self.operation, key=key, key_yields=False)
+        """Take note of the key that is sent: few requests are continued and ask for it."""
+        self._key = key
 
     def continued(self, request: httpx.Request, content: Content) -> Operation | None:
         """Return the operation, if the request is its own; None if it is not.

@@ -108,6 +108,9 @@ class Upkeep:
 
         `now_ns` is the wall clock, ns since 1970. It may be set back: then the wait begins anew.
         """
+        next_ns = self._next_ns
+        if next_ns is not None and now_ns < next_ns <= now_ns + self._every_ns:
+            return False  # as nearly always, whatever another thread does at this moment
         with self._lock:
             if self._next_ns is None:
                 self._next_ns = now_ns + min(self._every_ns, int(FIRST_PRUNE_S * NS_PER_S))

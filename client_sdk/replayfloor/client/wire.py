@@ -12,7 +12,7 @@ from replayfloor.client.boundaries import without_boundary
 from replayfloor.client.effects import Failure, Operation, Reply, Send
 from replayfloor.client.fence import AsyncTrace, DeadlinePassed, Fence, Trace
 from replayfloor.client.key_place import with_place
-from replayfloor.client.library import header_of
+from replayfloor.client.library import Lines, lines_of, value_of
 from replayfloor.client.options import (
     EXTENSION,
     choose_key,
@@ -23,7 +23,7 @@ from replayfloor.client.options import (
 )
 from replayfloor.client.profiles import Profile
 from replayfloor.client.trail import MARK, Content, Trail
-from replayfloor.core.fingerprint import Fingerprint, fingerprint
+from replayfloor.core.fingerprint import Fingerprint, fingerprint, media_type_of
 from replayfloor.core.message import Response, get_first
 from replayfloor.core.problem import MEDIA_TYPE
 
@@ -41,7 +41,7 @@ _OUR_MISTAKE: Final = "LocalProtocolError"
 
 
 def read_operation(
-    request: httpx.Request, content: Content, profile: Profile, trail: Trail | None
+    request: httpx.Request, lines: Lines, content: Content, profile: Profile, trail: Trail | None
 ) -> Operation:
     """Return the logical request behind a request; a `trail` says what it continues.
 
@@ -53,8 +53,8 @@ def read_operation(
     named = options.get("operation_id")
     scoped = current_operation() if named is None else None
     name = profile.header.lower().encode()
-    lines = [value for field, value in request.headers.raw if field.lower() == name]
-    key = choose_key(lines, options.get("key"), profile, content.body)
+    written = [value for field, value in lines if field == name]
+    key = choose_key(written, options.get("key"), profile, content.body)
     content_only = fingerprint_of(request, content)
     return Operation(
         method=request.method.upper(),
@@ -92,6 +92,7 @@ def path_of(url: httpx.URL) -> str:
 def build_attempt(
     library: Library,
     request: httpx.Request,
+    lines: Lines,
     body: bytes,
     send: Send,
     profile: Profile,
@@ -105,11 +106,7 @@ def build_attempt(
     body = write_body(body, send.key, profile)
     written = write_fields(send.key, send.first_attempt_at_ns, profile)
     extensions = without_ours(request)
-    given = cast("dict[str, float | None]", extensions.get("timeout") or {})
-    extensions["timeout"] = {
-        name: send.timeout_s if (limit := given.get(name)) is None else min(limit, send.timeout_s)
-        for name in _TIMEOUTS
-    }
+    extensions["timeout"] = _timeouts(extensions.get("timeout"), send.timeout_s)
     extensions["trace"] = trace
     attempt = library.request(
         request.method,
@@ -121,15 +118,27 @@ def build_attempt(
     headers = attempt.headers
     for name, value in written:
         headers[name] = value
-    headers["Content-Length"] = str(len(body))
-    if header_of(request.headers.raw, b"transfer-encoding"):
+    length = b"%d" % len(body)
+    if value_of(lines, b"content-length") != length:
+        headers["Content-Length"] = length.decode("ascii")
+    if value_of(lines, b"transfer-encoding"):
         del headers["Transfer-Encoding"]
     return attempt
 
 
+def _timeouts(given: object, most_s: float) -> dict[str, float]:
+    """Return the limits of the library's waits: those that were given, and none above `most_s`."""
+    told = cast("dict[str, float | None]", given or {})
+    limits: dict[str, float] = {}
+    for name in _TIMEOUTS:
+        limit = told.get(name)
+        limits[name] = most_s if limit is None or limit > most_s else limit
+    return limits
+
+
 def without_ours(request: httpx.Request) -> dict[str, object]:
     """Return the request's extensions but for those that are meant for us."""
-    extensions = dict(cast("dict[str, object]", request.extensions))
+    extensions: dict[str, object] = dict(request.extensions)
     extensions.pop(EXTENSION, None)
     extensions.pop(MARK, None)
     return extensions
@@ -173,10 +182,19 @@ def _evidence(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def to_reply(library: Library, response: httpx.Response, raw: bytes, profile: Profile) -> Reply:
-    """Return what the flow has to know of an answer: of bodies, a problem's, and error codes."""
-    headers = tuple([(name.lower(), value) for name, value in response.headers.raw])
-    media_type = (get_first(headers, b"content-type") or b"").partition(b";")[0].strip().lower()
+def to_reply(
+    library: Library,
+    response: httpx.Response,
+    raw: bytes,
+    profile: Profile,
+    lines: Lines | None = None,
+) -> Reply:
+    """Return what the flow has to know of an answer: of bodies, a problem's, and error codes.
+
+    `lines` are its header's, if the caller has them already.
+    """
+    headers = tuple(lines_of(response.headers) if lines is None else lines)
+    media_type = media_type_of(get_first(headers, b"content-type") or b"")
     codes = response.status_code >= 400 and b"json" in media_type and profile.answers.reads_bodies
     wanted = codes or media_type == _PROBLEM
     body = decoded(library, response, raw) if wanted else b""

@@ -11,7 +11,7 @@ clock that was set back never makes an operation younger.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
 from replayfloor.core.effects import Effect
@@ -65,10 +65,11 @@ class Settlement(StrEnum):
     NOT_EXECUTED = "not_executed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JournalEntry:
     """One operation. Identified by namespace and operation id, and by namespace and key."""
 
+    _: KW_ONLY
     namespace: str
     """Provider, account and mode: whatever the provider scopes a key to."""
     operation_id: str

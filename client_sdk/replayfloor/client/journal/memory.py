@@ -127,12 +127,21 @@ class MemoryJournal:
         """Perform PruneOperations."""
         with self._lock:
             self._refuse_if_closed()
-            old = [entry for entry in self._entries.values() if may_be_pruned(entry, effect)]
-            old.sort(key=lambda entry: entry.last_seen_at_ns)
+            standing = list(self._entries.values())
+        # Without the lock: an event loop may be waiting for it, and there may be many to look at.
+        old = [entry for entry in standing if may_be_pruned(entry, effect)]
+        old.sort(key=lambda entry: entry.last_seen_at_ns)
+        removed = 0
+        with self._lock:
+            self._refuse_if_closed()
             for entry in old[: effect.limit]:
-                del self._entries[entry.namespace, entry.operation_id]
-                del self._by_key[entry.namespace, entry.key]
-            return len(old[: effect.limit])
+                place = (entry.namespace, entry.operation_id)
+                # Unless it is another one by now, or gone.
+                if self._entries.get(place) is entry:
+                    del self._entries[place]
+                    del self._by_key[entry.namespace, entry.key]
+                    removed += 1
+        return removed
 
     def pending(self, effect: ReadPending = EVERY_PENDING) -> tuple[JournalEntry, ...]:
         """Perform ReadPending."""
