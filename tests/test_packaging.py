@@ -24,10 +24,12 @@ PUBLIC_NAMES: dict[str, list[str]] = {
     "replayfloor.server": [
         "ActiveClaim",
         "AsyncActiveClaim",
+        "AsyncGuard",
         "AsyncLocalLock",
         "AsyncLock",
         "AsyncReceipts",
         "EventKind",
+        "Guard",
         "IdempotencyMiddleware",
         "LocalLock",
         "Lock",
@@ -59,6 +61,45 @@ PUBLIC_NAMES: dict[str, list[str]] = {
     ],
 }
 PUBLIC_NAMES_MAX = 18
+# What else is meant to be imported, from modules of their own.
+FURTHER_NAMES: dict[str, list[str]] = {
+    "replayfloor.server.once": [
+        "AlreadyApplied",
+        "AsyncGuard",
+        "AsyncMessageClaim",
+        "AsyncOnce",
+        "Guard",
+        "GuardOptions",
+        "MessageClaim",
+        "MessageOptions",
+        "MessageReused",
+        "Once",
+        "OutcomeNotKnown",
+        "PastHorizon",
+        "StillInFlight",
+    ],
+    "replayfloor.server.webhooks": [
+        "Delivery",
+        "Event",
+        "GitHubSignature",
+        "HmacSignature",
+        "InvalidSignature",
+        "NoEventId",
+        "PayPalTransmission",
+        "PayPalVerification",
+        "ShopifySignature",
+        "SlackSignature",
+        "SourceCounts",
+        "StandardWebhooksSignature",
+        "StripeSignature",
+        "UnidentifiedEvent",
+        "Verifier",
+        "WebhookKey",
+        "WebhookSource",
+        "preset",
+        "webhook",
+    ],
+}
 
 # What one side must never install or import for the other's sake.
 SERVER_ONLY = ("psycopg", "psycopg_pool", "redis", "starlette")
@@ -226,6 +267,14 @@ def test_the_public_names_are_these(side: str) -> None:
     assert names == PUBLIC_NAMES.get(side), "write the names into PUBLIC_NAMES"
     assert len(names) <= PUBLIC_NAMES_MAX
     assert all(hasattr(importlib.import_module(side), name) for name in names)
+
+
+@pytest.mark.parametrize("module", FURTHER_NAMES)
+def test_the_further_names_are_these(module: str) -> None:
+    found = importlib.import_module(module)
+
+    assert list(found.__all__) == FURTHER_NAMES[module]
+    assert all(hasattr(found, name) for name in found.__all__)
 
 
 def _skip_unless_there(package: str) -> None:

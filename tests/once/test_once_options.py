@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import cast
@@ -14,9 +15,10 @@ import pytest
 from once.consumers import SOURCE, close_guard, consuming, make_guard, open_guard
 from replayfloor.core.errors import ConfigurationError, SchemaMissing, UsageError
 from replayfloor.retention import InboundPolicy, RetentionTooShort
-from replayfloor.server.once import AsyncGuard, Guard
+from replayfloor.server.once import AlreadyApplied, AsyncGuard, Guard
 from replayfloor.server.once_message import SOURCE_CHARACTERS_MAX, delivered_of
-from server.apps import Gate
+from replayfloor.server.perform_async import CLEANUP_S
+from server.apps import Gate, raising
 from server.backends import Backend, no_connection_is_left
 
 GUARDS = [AsyncGuard, Guard]
@@ -124,6 +126,32 @@ async def test_a_database_that_was_not_migrated_fails_the_opening(
     finally:
         with psycopg.connect(awaited.receipts_url, autocommit=True) as connection:
             connection.execute("drop database test_once_empty with (force)")
+
+
+@pytest.mark.anyio
+async def test_a_guard_whose_blocks_have_ended_closes_at_once(awaited: Backend) -> None:
+    """However they ended, and also if they were never begun."""
+    async with consuming(awaited) as consumer:
+        await consumer.deliver("m1", source=SOURCE)
+        with pytest.raises(AlreadyApplied):
+            await consumer.deliver("m1", source=SOURCE)
+        consumer.after = raising(LookupError())
+        with pytest.raises(LookupError):
+            await consumer.deliver("m2", source=SOURCE)
+        began = time.monotonic()
+    assert time.monotonic() - began < CLEANUP_S / 2
+
+
+@pytest.mark.anyio
+async def test_a_guard_is_closed_although_its_consumer_was_cancelled(awaited: Backend) -> None:
+    with anyio.CancelScope() as scope:
+        async with AsyncGuard(receipts=awaited.receipts_url, lock=awaited.lock_url) as guard:
+            async with guard.once("m1", source=SOURCE):
+                pass
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+
+    await no_connection_is_left(awaited.receipts_url)
 
 
 @pytest.mark.anyio

@@ -41,6 +41,15 @@ async def test_without_postgres_a_guard_does_not_open(
     await no_connection_is_left(backend.receipts_url)
 
 
+async def test_a_guard_that_does_not_open_leaves_nothing_open(backend: Backend) -> None:
+    receipts = watched_receipts(backend.receipts())
+    receipts.after["open"] = unavailable(times=1)
+    with pytest.raises(StoreUnavailable):
+        await open_guard(make_guard(backend, receipts=receipts))
+
+    assert receipts.calls == ["open", "close"]
+
+
 async def test_without_redis_a_message_is_applied_once(
     backend: Backend, redis_server: Redis
 ) -> None:

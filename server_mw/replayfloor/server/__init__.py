@@ -6,6 +6,7 @@ from replayfloor.server.decorator import idempotent
 from replayfloor.server.events import EventKind, ServerEvent
 from replayfloor.server.locks import AsyncLock, Lock
 from replayfloor.server.locks.local import AsyncLocalLock, LocalLock
+from replayfloor.server.once import AsyncGuard, Guard
 from replayfloor.server.routes import Route
 from replayfloor.server.stores import AsyncReceipts, Receipts
 from replayfloor.server.wsgi import WSGIIdempotencyMiddleware
@@ -13,10 +14,12 @@ from replayfloor.server.wsgi import WSGIIdempotencyMiddleware
 __all__ = [
     "ActiveClaim",
     "AsyncActiveClaim",
+    "AsyncGuard",
     "AsyncLocalLock",
     "AsyncLock",
     "AsyncReceipts",
     "EventKind",
+    "Guard",
     "IdempotencyMiddleware",
     "LocalLock",
     "Lock",

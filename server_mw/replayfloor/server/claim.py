@@ -76,8 +76,8 @@ class BaseClaim:
     def _receipt(self, response: object) -> Receipt:
         if self._options.effects is Effects.ATOMIC:
             raise UsageError(
-                'in a route with effects="atomic" the middleware finishes the receipt; write '
-                "through claim.connection and return the answer"
+                'with effects="atomic" the receipt is finished for you, in the same commit; write '
+                "through claim.connection"
             )
         if self.recorded is not None:
             raise UsageError("finish_in was called before: a key has one receipt")
@@ -189,4 +189,4 @@ class ActiveClaim(BaseClaim):
         self._note(receipt, finished=finished)
 
 
-NOT_ATOMIC = 'claim.connection exists in routes with effects="atomic" only'
+NOT_ATOMIC = 'claim.connection exists with effects="atomic" only'

@@ -11,7 +11,7 @@ A route may move single statuses with `store` and `free`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from replayfloor.core.errors import ConfigurationError
@@ -154,6 +154,23 @@ class Options:
     def executes_openly(self) -> bool:
         """Whether a request is executed without a receipt; an ATOMIC handler cannot be."""
         return self.on_outage is Outage.EXECUTE and self.effects is not Effects.ATOMIC
+
+
+def delivered_again(options: Options, after_expiry: AfterExpiry) -> Options:
+    """Return the options for what its sender delivers again until that succeeds."""
+    return replace(
+        options,
+        until_success=True,
+        after_expiry=after_expiry,
+        required=False,
+        store=frozenset(),
+        free=frozenset(),
+        # It is delivered again when the receipts are back, so nothing is won by a risk.
+        on_outage=Outage.REFUSE,
+        # A duplicate is acknowledged with the stored success, whatever it said; and who counts
+        # the deliveries listens to everything.
+        quiet=False,
+    )
 
 
 def _check_statuses(store: frozenset[int], free: frozenset[int]) -> None:

@@ -13,7 +13,14 @@ from starlette.routing import compile_path
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.server.body_rules import FingerprintOption, body_rule
-from replayfloor.server.policy import AfterExpiry, Ambiguous, Effects, Options, Outage
+from replayfloor.server.policy import (
+    AfterExpiry,
+    Ambiguous,
+    Effects,
+    Options,
+    Outage,
+    delivered_again,
+)
 from replayfloor.server.webhooks.key import WebhookKey
 
 EffectsOption: TypeAlias = Literal["atomic", "external", "repeatable"]
@@ -165,19 +172,9 @@ _NOT_OF_WEBHOOKS = (
 def received(options: Options, key: WebhookKey) -> Options:
     """Return the options under which the events of a webhook are received."""
     return replace(
-        options,
+        delivered_again(options, AfterExpiry(key.past_horizon)),
         webhook=key,
-        until_success=True,
         busy_status=key.source.busy_status,
-        after_expiry=AfterExpiry(key.past_horizon),
-        required=False,
-        store=frozenset(),
-        free=frozenset(),
-        # It is delivered again when the receipts are back, so nothing is won by a risk.
-        on_outage=Outage.REFUSE,
-        # A duplicate is acknowledged with the stored success, whatever it said; and who counts
-        # the deliveries listens to everything.
-        quiet=False,
         # The writer of the inbox is the handler then, and writes in the receipt's transaction.
         effects=Effects.ATOMIC if key.ack == "first" else options.effects,
         worker_effects=options.effects if key.ack == "first" else None,

@@ -242,7 +242,7 @@ def instance(
         raise ConfigurationError(f"{name}: expected a URL or an instance, got {type(option)}")
     if blocks and inspect.iscoroutinefunction(operation):
         raise ConfigurationError(
-            f"{name}: {type(option).__name__} is asynchronous; a WSGI application needs the "
-            "blocking one, whose name has no Async"
+            f"{name}: {type(option).__name__} is asynchronous; what blocks needs the blocking one, "
+            "whose name has no Async"
         )
     return option

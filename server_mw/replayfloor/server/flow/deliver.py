@@ -10,7 +10,7 @@ import hashlib
 from typing import assert_never
 
 from replayfloor.core.effects import Flow
-from replayfloor.core.fingerprint import Fingerprint, fingerprint, receipt_id
+from replayfloor.core.fingerprint import Fingerprint, ReceiptId, fingerprint, receipt_id
 from replayfloor.core.problem import (
     BODY_TOO_LARGE,
     ProblemKind,
@@ -81,9 +81,8 @@ def admit_delivered(call: Call, delivered: Delivered, options: Options) -> Flow[
     """Decide whether the handler of one event is run."""
     event = delivered.event
     age = age_of_event(event.occurred_ms, call.now_ms, options)
-    id_ = receipt_id(call.namespace, call.principal, f"{delivered.source}:{event.id}")
     ticket = Admitted(
-        id_,
+        receipt_of(call.namespace, call.principal, delivered),
         identity(event),
         call.fence,
         taken_over=False,
@@ -92,6 +91,11 @@ def admit_delivered(call: Call, delivered: Delivered, options: Options) -> Flow[
         delivered=delivered,
     )
     return (yield from take(ticket, options))
+
+
+def receipt_of(namespace: str, principal: str | None, delivered: Delivered) -> ReceiptId:
+    """Return the id of the receipt of an event, or a message, of its source."""
+    return receipt_id(namespace, principal, f"{delivered.source}:{delivered.event.id}")
 
 
 def identity(event: Event) -> Fingerprint:
