@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias, cast
 
 from replayfloor.server.claim import BaseClaim
 from replayfloor.server.policy import Effects
+from replayfloor.server.webhooks.inbox.options import WorkerOptions
 from replayfloor.server.webhooks.inbox.workers import InboxWorkers
 from replayfloor.server.webhooks.inbox.workers_async import AsyncInboxWorkers
 from webhooks.inbox_crews import Handler, Side
@@ -49,11 +50,11 @@ def main(url: str, side: Side, effects: Effects, where: Where) -> None:
         handler.before = die
     elif where == "after the write":
         handler.after = die
-    options = {"lease_s": LEASE_S, "poll_s": 0.05}
+    options: WorkerOptions = {"lease_s": LEASE_S, "poll_s": 0.05}
     if side == "asgi":
-        asyncio.run(_work(AsyncInboxWorkers(url, handler.asgi, lambda _: effects, **options)))  # type: ignore[arg-type]
+        asyncio.run(_work(AsyncInboxWorkers(url, handler.asgi, lambda _: effects, **options)))
     else:
-        InboxWorkers(url, handler.wsgi, lambda _: effects, **options).start()  # type: ignore[arg-type]
+        InboxWorkers(url, handler.wsgi, lambda _: effects, **options).start()
         time.sleep(60)
 
 

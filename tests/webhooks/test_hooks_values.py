@@ -1,34 +1,19 @@
-"""What a route that receives webhooks is made of, and what its flow tells; without any store."""
+"""What a route that receives webhooks is made of, and what is checked when it is made."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from replayfloor.core.claims import Abandon, Acquire, Acquired, Claim, Claimed, Fence, Finish
-from replayfloor.core.drivers import run
-from replayfloor.core.effects import Effect
-from replayfloor.core.errors import ConfigurationError, StoreUnavailable
-from replayfloor.core.problem import ProblemKind
+from replayfloor.core.errors import ConfigurationError
 from replayfloor.retention import HorizonUnknown, InboundPolicy, RetentionTooShort, Sender
-from replayfloor.server import EventKind, Route, ServerEvent
-from replayfloor.server.effects import (
-    BodyTooLarge,
-    ClientGone,
-    DeliveryRead,
-    Emit,
-    ReadDelivery,
-    Verify,
-)
-from replayfloor.server.flow import Call, Delivered, Gone, Received, Recorded, Refused, receive
-from replayfloor.server.flow.deliver import admit_delivered
+from replayfloor.server import Route
 from replayfloor.server.policy import AfterExpiry, Effects, Options, Outage
 from replayfloor.server.webhooks.answers import weight
-from replayfloor.server.webhooks.delivery import Delivery, Event, InvalidSignature
+from replayfloor.server.webhooks.delivery import Delivery
 from replayfloor.server.webhooks.horizons import check_webhooks, require_horizon
 from replayfloor.server.webhooks.presets import preset
 from replayfloor.server.webhooks.route import webhook
@@ -46,125 +31,6 @@ SHOP = WebhookSource(
 
 def accept(_delivery: Delivery) -> None:
     """Take any delivery for its sender's."""
-
-
-def refuse(_delivery: Delivery) -> None:
-    """Take none."""
-    raise InvalidSignature("no")
-
-
-# -- the flow of one delivery ---------------------------------------------------------------------
-
-
-def delivered(
-    read: object, verify: Callable[[Delivery], None] | None = accept
-) -> tuple[object, list[Effect[object]]]:
-    """Return what a delivery comes to, and the effects that were asked for on the way."""
-    asked: list[Effect[object]] = []
-
-    def perform(effect: Effect[object]) -> object:
-        asked.append(effect)
-        if isinstance(effect, ReadDelivery):
-            return read
-        if isinstance(effect, Verify):
-            effect.verifier(effect.delivery)
-        return None
-
-    return run(receive(webhook(SHOP, verify=verify)), perform), asked
-
-
-def read(body: bytes, *headers: tuple[bytes, bytes]) -> DeliveryRead:
-    """Return a delivery that was read."""
-    return DeliveryRead(Delivery("POST", b"/hooks", b"", headers, body, 0))
-
-
-@pytest.mark.parametrize(
-    ("given", "verify", "kind"),
-    [
-        (BodyTooLarge(), accept, ProblemKind.BODY_TOO_LARGE),
-        (read(b'{"id": "e"}'), refuse, ProblemKind.INVALID_SIGNATURE),
-        (read(b"{}"), refuse, ProblemKind.INVALID_SIGNATURE),
-        (read(b"{}"), accept, ProblemKind.UNIDENTIFIED_EVENT),
-    ],
-)
-def test_each_refusal_of_a_delivery_is_told_with_the_name_of_its_source(
-    given: object, verify: Callable[[Delivery], None], kind: ProblemKind
-) -> None:
-    found, asked = delivered(given, verify)
-
-    assert isinstance(found, Refused)
-    assert found.problem.kind is kind
-    assert asked[-1] == Emit(ServerEvent(EventKind.REFUSED, "", kind.value, "shop"))
-
-
-def test_of_a_delivery_that_was_broken_off_nothing_is_told_or_asked() -> None:
-    assert delivered(ClientGone()) == (Gone(), [ReadDelivery()])
-
-
-def test_what_its_sender_says_of_the_attempt_goes_with_each_event() -> None:
-    found, _ = delivered(read(b'{"id": "e"}', (b"x-attempt", b"3")))
-
-    assert isinstance(found, Received)
-    assert found.events == (Delivered("shop", Event("e"), retried=True),)
-
-
-# -- past the horizon -----------------------------------------------------------------------------
-
-PAST = Options(
-    effects=Effects.ATOMIC,
-    retention_ms=1000,
-    after_expiry=AfterExpiry.ACKNOWLEDGE,
-    until_success=True,
-)
-
-
-def acknowledged(finish: bool | Exception) -> tuple[object, list[Effect[object]]]:
-    """Return what a delivery of an old event comes to if its receipt is written so."""
-    asked: list[Effect[object]] = []
-
-    def perform(effect: Effect[object]) -> object:
-        asked.append(effect)
-        match effect:
-            case Acquire():
-                return Acquired()
-            case Claim():
-                return Claimed()
-            case Finish():
-                if isinstance(finish, Exception):
-                    raise finish
-                return finish
-            case _:
-                return True
-
-    event = Delivered("shop", Event("e", occurred_ms=0))
-    call = Call((), "test", "webhook//hooks", Fence(bytes(16)), 5000, delivered=event)
-    return run(admit_delivered(call, event, PAST), perform), asked
-
-
-def test_an_acknowledgement_that_could_not_be_recorded_is_refused_and_frees_the_event() -> None:
-    found, asked = acknowledged(StoreUnavailable("away"))
-
-    assert isinstance(found, Refused)
-    assert found.problem.kind is ProblemKind.STORE_UNAVAILABLE
-    assert any(isinstance(each, Abandon) for each in asked)
-
-
-def test_an_acknowledgement_that_another_delivery_came_before_is_left_to_it() -> None:
-    found, asked = acknowledged(finish=False)
-
-    assert isinstance(found, Refused)
-    assert found.problem.kind is ProblemKind.IN_FLIGHT
-    kinds = [each.event.kind for each in asked if isinstance(each, Emit)]
-    assert EventKind.PAST_HORIZON not in kinds
-
-
-def test_an_acknowledgement_is_a_success_that_is_recorded_and_told() -> None:
-    found, asked = acknowledged(finish=True)
-
-    assert isinstance(found, Recorded)
-    assert found.receipt.response.status == 200
-    kinds = [each.event.kind for each in asked if isinstance(each, Emit)]
-    assert kinds == [EventKind.PAST_HORIZON]
 
 
 # -- the route ------------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from replayfloor.core.errors import UsageError
 from replayfloor.server import ActiveClaim, AsyncActiveClaim
-from replayfloor.server.events import EventKind, ServerEvent
+from replayfloor.server.events import ServerEvent
 from replayfloor.server.policy import Effects
+from replayfloor.server.webhooks.inbox.apply import APPLIED
 from replayfloor.server.webhooks.inbox.options import WorkerOptions
 from replayfloor.server.webhooks.inbox.workers import InboxWorkers
 from replayfloor.server.webhooks.inbox.workers_async import AsyncInboxWorkers
@@ -139,7 +140,7 @@ async def test_a_failure_after_the_answer_changes_nothing(database: Database) ->
 
     (told,) = await applied(database, app)
 
-    assert told.kind is EventKind.FINISHED
+    assert told.kind is APPLIED
     assert database.applied() == ["evt_1"]
 
 
@@ -163,7 +164,7 @@ async def test_a_client_that_is_asked_whether_it_is_gone_is_there_until_the_answ
 
     (told,) = await applied(database, served(endpoint), Effects.EXTERNAL)
 
-    assert told.kind is EventKind.FINISHED
+    assert told.kind is APPLIED
 
 
 # -- transactions of the handler's own -------------------------------------------------------------
@@ -181,7 +182,7 @@ async def test_an_event_can_be_finished_in_a_transaction_of_the_handlers_own(
 
     (told,) = await applied(database, served(endpoint), Effects.REPEATABLE)
 
-    assert told.kind is EventKind.FINISHED
+    assert told.kind is APPLIED
     assert database.left() == {}
     assert database.applied() == ["evt_1"]
 
@@ -217,7 +218,7 @@ def test_a_wsgi_handler_finishes_in_a_transaction_of_its_own(database: Database)
     with InboxWorkers(database.url, app, lambda _item: Effects.EXTERNAL, **options):
         anyio.run(until, lambda: told)
 
-    assert told[0].kind is EventKind.FINISHED
+    assert told[0].kind is APPLIED
     assert database.applied() == ["evt_1"]
 
 

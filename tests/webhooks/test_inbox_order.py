@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from replayfloor.server.claim import BaseClaim
-from replayfloor.server.events import EventKind
 from replayfloor.server.sealing import Sealer
 from replayfloor.server.stores import Connection
 from replayfloor.server.stores.inbox_put import put
+from replayfloor.server.webhooks.inbox.apply import DEAD
 from webhooks.inbox_crews import Handler, Side, crew, item, until_empty, until_told
 from webhooks.inboxes import Database, until
 
@@ -89,7 +89,7 @@ async def test_a_subject_whose_first_event_is_dead_waits_and_others_go_on(
     handler = Handler(database, after=poison)
     database.put(item("a:1", subject="a"), item("a:2", subject="a"))
     async with crew(side, handler, attempts_max=2):
-        await until_told(handler, EventKind.LEFT_ORPHANED)
+        await until_told(handler, DEAD)
         database.put(item("b:1", subject="b"), item("none"))
         await until(lambda: len(database.applied()) == 2)
         dead = database.left()
@@ -139,7 +139,7 @@ def test_a_take_does_not_wait_for_another_that_is_not_committed(database: Databa
     assert sorted([*first, *second]) == [("evt_1",), ("evt_2",)]
 
 
-HELD = 3000
+HELD = 6000
 FILL = """
     insert into replayfloor.inbox (
         id, namespace, source, endpoint, event_id, subject_id, past_horizon, request, sealed, state)
@@ -161,7 +161,8 @@ def test_what_a_dead_event_holds_does_not_slow_down_others(database: Database) -
     ((left,),) = database.run(due)
 
     assert first == [("other",)]
-    assert left == 1  # which is in work
+    assert isinstance(left, int)
+    assert left < HELD / 2
 
     # And as soon as the dead one is gone, the first of them is due.
     ((dead,),) = database.run("select id from replayfloor.inbox where state = 'dead'")
@@ -172,17 +173,24 @@ def test_what_a_dead_event_holds_does_not_slow_down_others(database: Database) -
     assert taken == [("held 1",)]
 
 
-def test_the_next_of_a_subject_is_due_when_the_one_before_it_was_applied(
-    database: Database,
+@pytest.mark.parametrize("ends", ["applied", "dropped"])
+def test_the_next_of_a_subject_is_due_when_the_one_before_it_is_gone(
+    database: Database, ends: str
 ) -> None:
     database.put(item("first", subject="a"), item("second", subject="a"))
     fence = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
     take = "select id from replayfloor.inbox_take_v1('default', %s, 60000, false)"
     ((first,),) = database.run(take, fence)
-    database.run("select replayfloor.inbox_hold_v1('default', clock_timestamp())")
+    if ends == "dropped":
+        database.run("select replayfloor.inbox_bury_v1(%s, %s, 'no')", first, fence)
+    later = "clock_timestamp() + interval '1 hour'"  # so that no second of ours ends it
+    database.run(f"select replayfloor.inbox_hold_v1('default', {later})")
     held = "select due_at > now() from replayfloor.inbox where event_id = 'second'"
     before = database.run(held)
-    database.run("select replayfloor.inbox_done_v1(%s, %s)", first, fence)
+    if ends == "dropped":
+        database.run("select replayfloor.inbox_drop_v1(%s, 'me', 'r')", first)
+    else:
+        database.run("select replayfloor.inbox_done_v1(%s, %s)", first, fence)
 
     assert before == [(True,)]
     assert database.run(held) == [(False,)]

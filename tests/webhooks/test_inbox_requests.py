@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import IO, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import Scope
 
@@ -107,6 +107,7 @@ def test_a_server_that_tells_little_is_enough() -> None:
     assert kept(of_environ({"REQUEST_METHOD": "GET"}, b"")).method == "GET"
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     path=st.binary(max_size=20),
     query=st.binary(max_size=20),

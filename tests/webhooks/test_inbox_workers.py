@@ -20,6 +20,7 @@ from replayfloor.server.sealing import Sealer
 from replayfloor.server.stores.inbox_blocking import PostgresInbox
 from replayfloor.server.stores.sqlite_async import AsyncSQLiteReceipts
 from replayfloor.server.webhooks.inbox import flow
+from replayfloor.server.webhooks.inbox.apply import APPLIED, DEAD, PUT_OFF
 from replayfloor.server.webhooks.inbox.options import WorkerOptions
 from replayfloor.server.webhooks.inbox.workers import InboxWorkers
 from replayfloor.server.webhooks.inbox.workers_async import AsyncInboxWorkers
@@ -64,10 +65,10 @@ async def test_an_event_is_applied_and_gone(
     database.put(item("evt_1"))
     async with crew(side, handler):
         await until_empty(database)
-        await until_told(handler, EventKind.FINISHED)
+        await until_told(handler, APPLIED)
 
     assert database.applied() == ["evt_1"]
-    assert [each.kind for each in handler.events] == [EventKind.FINISHED]
+    assert [each.kind for each in handler.events] == [APPLIED]
     assert handler.events[0].source == "shop"
 
 
@@ -121,11 +122,11 @@ async def test_what_a_handler_wrote_before_it_failed_is_undone_and_the_event_com
     database.put(item("evt_1"))
     async with crew(side, handler):
         await until_empty(database)
-        await until_told(handler, EventKind.FINISHED)
+        await until_told(handler, APPLIED)
 
     assert database.applied() == ["evt_1"]
     assert handler.called == ["evt_1"] * 4
-    assert handler.kinds(EventKind.FREED) == 3
+    assert handler.kinds(PUT_OFF) == 3
 
 
 async def test_an_event_that_never_succeeds_is_dead_in_the_end_and_holds_up_nobody(
@@ -137,7 +138,7 @@ async def test_an_event_that_never_succeeds_is_dead_in_the_end_and_holds_up_nobo
     handler = Handler(database, after=poison)
     database.put(item("poison"), item("evt_1"), item("evt_2"))
     async with crew(side, handler, workers=1, attempts_max=3):
-        await until_told(handler, EventKind.LEFT_ORPHANED)
+        await until_told(handler, DEAD)
         await until(lambda: len(database.left()) == 1)
 
     assert sorted(database.applied()) == ["evt_1", "evt_2"]
@@ -166,7 +167,7 @@ async def test_a_request_that_no_key_opens_is_kept_for_one_that_does(
     handler = Handler(database)
     database.put(item("evt_1"), cipher=Fernet(Fernet.generate_key()))
     async with crew(side, handler, attempts_max=2):
-        await until_told(handler, EventKind.LEFT_ORPHANED)
+        await until_told(handler, DEAD)
 
     assert handler.called == []
     assert database.left() == {"evt_1": ("dead", 2, "UsageError")}
@@ -197,7 +198,7 @@ async def test_an_external_event_whose_worker_died_is_left_to_a_person(
     database.put(item("evt_1"))
     abandon(database)
     async with crew(side, handler):
-        await until_told(handler, EventKind.LEFT_ORPHANED)
+        await until_told(handler, DEAD)
 
     assert handler.called == []
     ((state, attempts, error),) = database.left().values()

@@ -276,7 +276,7 @@ def test_without_cryptography_shared_secrets_verify_and_public_keys_say_what_lac
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    assert "needs the package cryptography" in run.stderr
+    assert "needs cryptography: install replayfloor[webhooks]" in run.stderr
     assert "Traceback" not in run.stderr
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from replayfloor.core.errors import StoreUnavailable, UsageError
 from replayfloor.retention.layout import Plain, advise_layout
-from replayfloor.server import cli_partitions, cli_policy, cli_receipts
+from replayfloor.server import cli_inbox, cli_partitions, cli_policy, cli_receipts
 from replayfloor.server.cli_doctor import doctor
 from replayfloor.server.cli_keeping import (
     AcceptShorter,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Receipts and claims of the server side.")
 app.add_typer(cli_receipts.app, name="receipts")
+app.add_typer(cli_inbox.app, name="inbox")
 app.add_typer(cli_partitions.app, name="partitions")
 app.add_typer(cli_policy.app, name="retention")
 app.command()(reconcile)

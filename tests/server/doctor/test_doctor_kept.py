@@ -53,6 +53,25 @@ def test_an_orphan_is_noted_and_one_that_nobody_settles_is_a_warning(patient: Pa
     assert 3660 <= float(str(found.data["oldest_s"])) < 3720
 
 
+def test_an_event_that_is_dead_or_waits_for_too_long_is_a_warning(patient: Patient) -> None:
+    assert patient.level("postgres.inbox") is OK
+    patient.run(
+        "insert into replayfloor.inbox (id, past_horizon, sealed, namespace, source, endpoint,"
+        " event_id, request) values (gen_random_uuid(), false, false, 'default', 'shop', '/hooks',"
+        " 'evt_1', '')"
+    )
+    waiting = the(patient.examine(), "postgres.inbox")
+    patient.run("update replayfloor.inbox set received_at = now() - interval '61 minutes'")
+    old = the(patient.examine(), "postgres.inbox")
+    patient.run("update replayfloor.inbox set state = 'dead', received_at = now()")
+    dead = the(patient.examine(), "postgres.inbox")
+
+    assert (waiting.level, old.level, dead.level) == (OK, WARNING, WARNING)
+    assert (waiting.data["waiting"], dead.data["dead"]) == (1, 1)
+    assert "no worker is running" in old.do
+    assert "inbox retry" in dead.do
+
+
 def test_a_claims_index_that_is_gone_is_critical(patient: Patient) -> None:
     assert patient.level("postgres.claims_index") is OK
     patient.run("drop index replayfloor.claims_id")

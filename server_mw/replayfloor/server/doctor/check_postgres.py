@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replayfloor.server.doctor.check_noted import check_noted
+from replayfloor.server.doctor.check_postgres_inbox import check_inbox
 from replayfloor.server.doctor.check_postgres_kept import check_kept
 from replayfloor.server.doctor.check_postgres_server import (
     check_answering,
@@ -54,6 +55,7 @@ def _all(facts: PostgresFacts, limits: Limits, wanted: Wanted) -> Iterator[Findi
     yield from check_tables(facts, limits)
     if facts.schema != never_migrated():
         yield from check_kept(facts, wanted, limits)
+        yield check_inbox(facts.inbox, limits)
         yield check_noted("postgres.policy", facts.noted, wanted)
 
 

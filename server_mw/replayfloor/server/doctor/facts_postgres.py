@@ -73,6 +73,16 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
+class InboxCounts:
+    """Acknowledged events that were not applied yet. `oldest_s`: of one that is not dead."""
+
+    waiting: int
+    running: int
+    dead: int
+    oldest_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimsTable:
     """Their table, as the statistics have it; sizes in bytes, indexes included."""
 
@@ -142,6 +152,7 @@ class PostgresFacts:
     indexes: Read[Indexes] = NOT_ASKED
     claims: Read[Claims] = NOT_ASKED
     claims_table: Read[ClaimsTable | None] = NOT_ASKED
+    inbox: Read[InboxCounts] = NOT_ASKED
     holders: Read[tuple[Holder, ...]] = NOT_ASKED
     hidden: Read[int] = NOT_ASKED
     replicas: Read[tuple[Replica, ...]] = NOT_ASKED

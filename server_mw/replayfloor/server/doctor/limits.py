@@ -21,6 +21,8 @@ class Limits:
         clock_uncertain_s: a round trip that long leaves the difference of the clocks unknown.
         long_transaction_s: nothing of ours runs as long. A minute of it is an hour of dead rows.
         orphan_s: a retry of a client comes within minutes; after an hour nobody is on it.
+        inbox_oldest_s: events are applied within seconds; one that has waited for an hour failed
+            several times, or nobody applies them.
         claims_dead_rows: a thousand keys a second leave 60,000 dead rows from one round of
             autovacuum to the next, which is a minute.
         claims_bytes: those rows take some 10 MB; ten times that is a table that vacuum cannot
@@ -45,6 +47,7 @@ class Limits:
     clock_uncertain_s: float = 5.0
     long_transaction_s: float = 300.0
     orphan_s: float = 3600.0
+    inbox_oldest_s: float = 3600.0
     claims_dead_rows: int = 600_000
     claims_bytes: int = 100_000_000
     slot_bytes: int = 1_000_000_000

@@ -22,6 +22,7 @@ from replayfloor.server.doctor.facts_postgres import (
     Clock,
     Connections,
     Holder,
+    InboxCounts,
     Indexes,
     Override,
     PostgresFacts,
@@ -110,6 +111,7 @@ def _all(connection: psycopg.Connection[Row], conninfo: str, clock: Clocked) -> 
         indexes=ask.one("indexes.sql", lambda row: _indexes(row)),
         claims=ask.one("claims.sql", lambda row: Claims(*cast("Any", row))),
         claims_table=ask.all("claims_table.sql", _first(ClaimsTable)),
+        inbox=_inbox(ask),
         holders=ask.all("holders.sql", _as(Holder)),
         hidden=ask.one("hidden.sql", lambda row: cast("int", row[0])),
         replicas=ask.all("replicas.sql", _as(Replica)),
@@ -172,6 +174,14 @@ def _noted(ask: _Questions) -> Read[tuple[NotedPolicy, ...]]:
         return _as(NotedPolicy)(rows)
 
     return ask.guarded(noted)
+
+
+def _inbox(ask: _Questions) -> Read[InboxCounts]:
+    def counts() -> InboxCounts:
+        (row,) = ask.rows(load("sql/postgres/inbox_stats.sql"), {})
+        return InboxCounts(*cast("Any", row))
+
+    return ask.guarded(counts)
 
 
 class _NeverMigrated(Exception):

@@ -21,7 +21,7 @@ def ed25519_verifier(who: str, public_key: bytes) -> Callable[[bytes, bytes], bo
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{who}: a public key (ed25519) needs the package cryptography: install it"
+            f"{who}: a public key (ed25519) needs cryptography: install replayfloor[webhooks]"
         ) from error
     key = Ed25519PublicKey.from_public_bytes(public_key)
 

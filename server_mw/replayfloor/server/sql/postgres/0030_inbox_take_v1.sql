@@ -9,8 +9,8 @@
 -- and the unique index inbox_one_of_a_subject refuses the second, which goes on looking.
 --
 -- p_again: the caller has asked before, with the same fence, and its answer was lost. What it took
--- then is returned again. Else it would be in nobody's hands until its lease runs out, and then look
--- like an event whose worker had died over it.
+-- then is returned again. Else it would be in nobody's hands until its lease runs out, and then
+-- look like an event whose worker had died over it.
 --
 -- An event whose worker died comes before all others of its subject, also before an earlier one
 -- that was committed after it had been taken: the dead worker may only stand still.
@@ -115,8 +115,8 @@ $$;
 --
 -- Two statements: the first takes the rows, the second looks again whether they have to wait. What
 -- they wait for may have ended in between, and then its release has either been seen, or waits for
--- these rows. An event that comes in while the one before it ends may be missed by both; it has been
--- here for moments then, and waits for a second.
+-- these rows. An event that comes in while the one before it ends may be missed by both; it has
+-- been here for moments then, and waits for a second.
 create function replayfloor.inbox_hold_v1(p_namespace text, p_now timestamptz)
 returns void language plpgsql as $$
 declare

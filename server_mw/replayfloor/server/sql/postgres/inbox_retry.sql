@@ -1,5 +1,6 @@
--- Promises: the event of an id, or (null) the dead ones of a source, are due at once, with all their
--- attempts before them, and it is noted who wanted it, in one commit. One in work is left alone.
+-- Promises: the event of an id, or (null) the dead ones of a source, are due at once, with all of
+-- their attempts before them, and it is noted who wanted it, in one commit. One in work is left
+-- alone.
 with again as (
     update replayfloor.inbox
     set state = 'waiting', attempts = 0, due_at = clock_timestamp()

@@ -2,7 +2,7 @@
 
     values, request   what is stored: the event, and the request that told of it
     accept            writes it, in the place of the application, and answers 202
-    flow              decides what becomes of an event that a worker has taken. Pure
+    flow, apply       decide what a worker does, and what becomes of an event. Pure
     workers_async     take events and hand them to an ASGI application
     workers           the same for WSGI, in threads
 

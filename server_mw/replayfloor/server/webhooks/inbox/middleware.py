@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from replayfloor.server.perform_common import emit
 from replayfloor.server.policy import Effects
 from replayfloor.server.routes import RouteTable
 from replayfloor.server.settings import Settings
@@ -34,7 +32,8 @@ def worker_options(settings: Settings, workers: int | None) -> WorkerOptions:
         "workers": number,
         "lease_s": settings.routes.defaults.lease_ms / 1000,
         "sealer": settings.sealer,
-        "on_event": partial(emit, settings),
+        # The workers log for themselves, and an attempt of theirs is no delivery to be counted.
+        "on_event": settings.on_event,
     }
 
 

@@ -12,8 +12,8 @@ from replayfloor.server.options import OnEvent
 from replayfloor.server.policy import Effects, Options
 from replayfloor.server.sealing import Sealer
 from replayfloor.server.stores.postgres_options import OPERATION_S
+from replayfloor.server.webhooks.inbox.apply import Limits
 from replayfloor.server.webhooks.inbox.backoff import ATTEMPTS_MAX, FIRST_S, LONGEST_S
-from replayfloor.server.webhooks.inbox.flow import Limits
 from replayfloor.server.webhooks.inbox.values import InboxItem
 
 WORKERS: Final = 4
