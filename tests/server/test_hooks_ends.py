@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import anyio
 import pytest
+from starlette.types import ASGIApp
 
 from replayfloor.server.webhooks.delivery import Delivery
 from server.apps import Gate
@@ -49,13 +50,20 @@ async def test_an_event_that_is_known_as_used_from_its_proof_alone_is_not_applie
     moments: Moments,
 ) -> None:
     handler = Applying(moments.backend)
-    options = {"retention": RETENTION_S, "audit_retention": 2 * RETENTION_S}
-    first = receiving(handler, UNTIMED, receipts=moments.receipts(), **options)  # type: ignore[arg-type]
-    await send(first, delivery())
 
+    def worker() -> ASGIApp:
+        return receiving(
+            handler,
+            UNTIMED,
+            receipts=moments.receipts(),
+            retention=RETENTION_S,
+            audit_retention=2 * RETENTION_S,
+        )
+
+    await send(worker(), delivery())
     moments.at(RETENTION_S + 1)
     moments.drop_receipts(to_proofs=True)
-    other = receiving(handler, UNTIMED, receipts=moments.receipts(), **options)  # type: ignore[arg-type]
+    other = worker()
     answers = [await send(other, delivery()) for _ in range(2)]
 
     assert [each.brief for each in answers] == [FRESH, REPLAY]

@@ -1,13 +1,12 @@
-"""What a delivery meets on its way to the handler, and a batch on its way back to its sender."""
+"""What a delivery meets on its way to the handler, and which options of a middleware it goes by."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
-import anyio
 import pytest
 from cryptography.fernet import Fernet
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,7 +16,6 @@ from replayfloor.core.problem import ProblemKind
 from replayfloor.server import Route, idempotent
 from replayfloor.server.webhooks.delivery import Delivery
 from replayfloor.server.webhooks.route import webhook
-from server.apps import read_body
 from server.backends import Backend
 from server.hooks import BATCHES, PATH, SHOP, Applying, batch, check, delivery, receiving
 from server.wire import Exchange, Request, send
@@ -25,7 +23,6 @@ from server.wire import Exchange, Request, send
 pytestmark = pytest.mark.anyio
 
 FRESH, REPLAY = (200, None, False), (200, None, True)
-HANG_S = 3.0
 
 
 # -- a verifier that says neither yes nor no ------------------------------------------------------
@@ -93,172 +90,6 @@ async def test_a_path_that_is_only_spelled_in_another_way_is_the_same_endpoint(
     again = await Exchange(app, repeated).run({**repeated.scope(), "raw_path": target})
 
     assert [first.brief, again.brief] == [FRESH, REPLAY]
-
-
-# -- the answer to a batch ------------------------------------------------------------------------
-
-
-@dataclass
-class Lingering:
-    """Answers, and then waits for the client to be gone, as ASGI lets an application do."""
-
-    backend: Backend
-    ends: list[str] = field(default_factory=list)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one event."""
-        del scope
-        await read_body(receive)
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"ok"})
-        self.ends.append((await receive())["type"])
-
-
-@dataclass
-class Listening(Lingering):
-    """Begins to wait for that before it answers."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one event."""
-        del scope
-        await read_body(receive)
-
-        async def listen() -> None:
-            self.ends.append((await receive())["type"])
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(listen)
-            await anyio.wait_all_tasks_blocked()
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"ok"})
-
-
-def serving(app: ASGIApp, backend: Backend) -> ASGIApp:
-    """Return a worker that receives batches with an application."""
-    route = Route("POST", PATH, effects="external", key=webhook(BATCHES, verify=check))
-    return backend.protect(app, routes=[route])
-
-
-@pytest.mark.parametrize("kind", [Lingering, Listening])
-async def test_an_application_that_waits_for_the_end_of_its_request_does_not_hold_up_a_batch(
-    asgi_sqlite: Backend, kind: type[Lingering]
-) -> None:
-    handler = kind(asgi_sqlite)
-    with anyio.fail_after(HANG_S):
-        answer = await send(serving(handler, asgi_sqlite), batch("a", "b"))
-
-    assert answer.brief == FRESH
-    assert handler.ends == ["http.disconnect"] * 2
-
-
-@dataclass
-class FailingLate:
-    """Answers a success, and fails after that."""
-
-    backend: Backend
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one event."""
-        del scope
-        await read_body(receive)
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"ok"})
-        raise RuntimeError("in the background")
-
-
-async def test_what_fails_after_the_answers_of_a_batch_does_not_make_them_failures(
-    sqlite: Backend,
-) -> None:
-    app = serving(FailingLate(sqlite), sqlite)
-    answers = [await send(app, batch("a", "b")) for _ in range(2)]
-
-    assert [each.status for each in answers] == [200, 200]
-
-
-@pytest.mark.parametrize(
-    ("statuses", "answered"),
-    [([400, 503], 503), ([503, 400], 503), ([410, 429, 404], 429), ([302, 200], 302)],
-)
-async def test_a_failure_that_passes_is_the_answer_to_a_batch_before_one_that_stays(
-    asgi_sqlite: Backend, statuses: list[int], answered: int
-) -> None:
-    """Told 410, a sender would not deliver again what only had to wait."""
-    handler = Applying(asgi_sqlite, statuses=list(statuses))
-    names = [f"e{number}" for number in range(len(statuses))]
-
-    assert (await send(receiving(handler, BATCHES), batch(*names))).status == answered
-    assert len(handler.bodies) == len(statuses)
-
-
-async def test_a_batch_is_answered_whole_although_its_answers_are_too_large_to_keep(
-    sqlite: Backend,
-) -> None:
-    app = receiving(Applying(sqlite), BATCHES, response_bytes_max=3)
-    answers = [await send(app, batch("a", "b")) for _ in range(2)]
-
-    assert [each.status for each in answers] == [200, 200]
-    assert [each.body for each in answers] == [b"applied", b""]
-    assert [each.complete for each in answers] == [True, True]
-    assert sqlite.ledger.rows() == ["a", "b"]
-
-
-async def test_a_repetition_within_a_batch_is_handed_on_once(sqlite: Backend) -> None:
-    handler = Applying(sqlite)
-    answer = await send(receiving(handler, BATCHES), batch("a", "a", "b", "a"))
-
-    assert answer.brief == FRESH
-    assert sqlite.ledger.rows() == ["a", "b"]
-
-
-@dataclass
-class Looking:
-    """Answers, and keeps what it sees of each request."""
-
-    backend: Backend
-    lengths: list[tuple[bytes | None, int]] = field(default_factory=list)
-    notes: list[object] = field(default_factory=list)
-    threads: list[int] = field(default_factory=list)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one event."""
-        body = await read_body(receive)
-        announced = dict(scope["headers"]).get(b"content-length")
-        self.lengths.append((announced, len(body)))
-        self.notes.append(scope["state"].get("pool"))
-        scope["state"]["pool"] = "changed by the handler of another event"
-        await send({"type": "http.response.start", "status": 204, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
-
-
-@pytest.mark.parametrize("names", [("a", "bb", "c"), ("a", "a")])
-async def test_each_request_of_a_batch_has_the_length_of_its_own_body(
-    sqlite: Backend, names: tuple[str, ...]
-) -> None:
-    handler = Looking(sqlite)
-    whole = batch(*names)
-    length = (b"content-length", str(sum(map(len, whole.chunks))).encode())
-    sized = whole.but(headers=[*whole.headers, length])
-
-    answer = await send(serving(handler, sqlite), sized)
-
-    assert answer.status == 204
-    assert [int(announced or b"-1") for announced, _ in handler.lengths] == [
-        size for _, size in handler.lengths
-    ]
-
-
-async def test_each_request_of_a_batch_has_the_state_of_the_lifespan_and_no_others(
-    asgi_sqlite: Backend,
-) -> None:
-    handler = Looking(asgi_sqlite)
-    request = batch("a", "b")
-    scope = request.scope()
-    scope["state"] = {"pool": "of the lifespan"}
-
-    await Exchange(serving(handler, asgi_sqlite), request).run(scope)
-
-    assert handler.notes == ["of the lifespan"] * 2
-    assert "idempotency" not in scope["state"]
 
 
 # -- what a middleware says of all its routes -----------------------------------------------------
@@ -340,6 +171,12 @@ async def test_a_decorated_endpoint_goes_by_the_route_that_receives_webhooks(
 
     assert (await send(app, batch("a", "b"))).brief == FRESH
     assert calls == ["called"] * 2
+
+
+def serving(app: ASGIApp, backend: Backend) -> ASGIApp:
+    """Return a worker that receives batches with an application."""
+    route = Route("POST", PATH, effects="external", key=webhook(BATCHES, verify=check))
+    return backend.protect(app, routes=[route])
 
 
 async def test_other_methods_at_the_path_pass_untouched(sqlite: Backend) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from replayfloor.core.claims import Abandon, Claim, Fence, Finish, Renew
 from replayfloor.core.drivers import run
 from replayfloor.core.effects import Effect
-from replayfloor.core.fingerprint import ReceiptId
+from replayfloor.core.fingerprint import Fingerprint, ReceiptId
 from replayfloor.core.message import Response
 from replayfloor.server.effects import Emit
 from replayfloor.server.flow.reconcile import settle_orphan
@@ -20,9 +20,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SETTLE_MS = 1000
 
 
-def settle_in(world: World, id_: ReceiptId) -> None:
+def settle_in(world: World, id_: ReceiptId, request: Fingerprint = REQUEST) -> None:
     """Settle the orphan of a key, undisturbed; whoever had it is dead by now."""
-    orphan = Orphan(id_.hex(), EPOCH, EPOCH, REQUEST)
+    orphan = Orphan(id_.hex(), EPOCH, EPOCH, request)
 
     def perform(effect: Effect[object]) -> object:
         match effect:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from replayfloor.core.errors import UsageError
 from replayfloor.server.claim import ActiveClaim
+from replayfloor.server.decorator_mark import mounted
 from replayfloor.server.webhooks.inbox.effects import Handed
 from replayfloor.server.webhooks.inbox.request import StoredRequest, to_environ
 from replayfloor.server.wsgi_body import close_iterable
@@ -34,9 +35,11 @@ class Call:
     def answer(self, app: WSGIApp) -> Handed:
         """Return the answer. An application that raises has failed; raises UsageError."""
         try:
-            self._produced = app(self._environ, self._start_response)
-            for _chunk in self._produced:
-                pass
+            # It is served under a claim, as the guard of a decorated endpoint asks.
+            with mounted():
+                self._produced = app(self._environ, self._start_response)
+                for _chunk in self._produced:
+                    pass
         except (Exception, SystemExit) as error:
             # An application that gives up must not take the worker with it.
             log.exception("applying an event failed")

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message
 
 from replayfloor.core.errors import UsageError
 from replayfloor.server.claim import AsyncActiveClaim
+from replayfloor.server.decorator_mark import mounted
 from replayfloor.server.webhooks.inbox.effects import CutOff, HandAnswer, Handed
 from replayfloor.server.webhooks.inbox.request import StoredRequest, to_scope
 
@@ -88,7 +89,9 @@ class AsyncCall:
 
     async def _run(self, app: ASGIApp) -> None:
         try:
-            await app(self._scope, self._receive, self._send)
+            # It is served under a claim, as the guard of a decorated endpoint asks.
+            with mounted():
+                await app(self._scope, self._receive, self._send)
         finally:
             self._over.set()
 
