@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -34,6 +35,17 @@ SAMPLE = Receipt(
     PRINT,
     Response(201, ((b"link", b"<a>"), (b"link", b"<b>"), (b"x", EVERY_BYTE)), EVERY_BYTE),
 )
+
+
+def test_a_receipt_that_was_encoded_is_still_equal_and_one_made_of_it_is_encoded_anew() -> None:
+    receipt = replace(SAMPLE)
+    written = encode_receipt(receipt)
+    sealed = replace(receipt, response=Response(201, (), b"cipher"), sealed=True)
+
+    assert receipt == SAMPLE
+    assert hash(receipt) == hash(replace(SAMPLE))
+    assert encode_receipt(receipt) == written
+    assert decode_receipt(PRINT, encode_receipt(sealed)) == sealed
 
 
 @given(RECEIPTS)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -136,6 +136,75 @@ def test_a_forked_process_waits_for_no_thread_of_its_parent() -> None:
     )  # fmt: skip
 
     assert done.stdout == "0\n", done.stderr
+
+
+# -- what is sent ----------------------------------------------------------------------------------
+
+
+class Sending(Crowd):
+    """Its store takes what nobody waits for without letting anybody wait, if it `takes` it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takes = True
+        self.sent: list[tuple[list[int], threading.Thread]] = []
+        self.coalescer = Coalescer(
+            self.store.together, self.store.alone, entries_max=100, limit_s=LIMIT_S, send=self.send
+        )
+
+    def send(self, numbers: Sequence[int]) -> bool:
+        if self.takes:
+            self.sent.append((list(numbers), threading.current_thread()))
+        return self.takes
+
+
+@pytest.fixture
+def sending() -> Iterator[Sending]:
+    sending = Sending()
+    yield sending
+    sending.close()
+
+
+def test_what_nobody_waits_for_is_sent_by_whoever_puts_it(sending: Sending) -> None:
+    sending.coalescer.put(b"a", 1)
+
+    assert sending.sent == [([1], threading.current_thread())]
+    sending.let_go()
+    assert sending.coalescer.ask(b"a", 2) == 4
+    sending.coalescer.drain()
+    assert (sending.store.batches, sending.store.singles) == ([], [2])
+
+
+def test_what_is_put_while_another_performs_is_sent_when_that_ends(sending: Sending) -> None:
+    first = sending.hold()
+    sending.coalescer.put(b"a", 1)
+    sending.coalescer.put(b"b", 2)
+    assert sending.sent == []
+    sending.let_go()
+    first.result(LIMIT_S)
+
+    assert [numbers for numbers, _thread in sending.sent] == [[1, 2]]
+    assert sending.store.batches == []
+
+
+def test_what_somebody_waits_for_as_well_is_not_sent(sending: Sending) -> None:
+    sending.hold()
+    sending.coalescer.put(b"a", 1)
+    asked = sending.ask(2, b"b")
+    sending.let_go()
+
+    assert asked.result(LIMIT_S) == 4
+    assert (sending.sent, sending.store.batches) == ([], [[1, 2]])
+
+
+def test_what_cannot_be_sent_is_performed_by_another_thread(sending: Sending) -> None:
+    sending.takes = False
+    sending.let_go()
+    sending.coalescer.put(b"a", 1)
+    sending.coalescer.drain()
+
+    assert sending.store.batches == [[1]]
+    assert threading.current_thread() not in sending.store.threads
 
 
 # -- many of them ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from replayfloor.core.claims import Claimed, Finish, InFlight
+from replayfloor.core.claims import Claimed, Finish, Finished, InFlight
 from replayfloor.core.errors import ReceiptCorrupt, StoreUnavailable
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import Receipt
@@ -122,6 +122,54 @@ async def test_an_operation_that_the_database_refuses_fails_alone(
     assert [answers[0], answers[2]] == [True, True]
     assert isinstance(answers[1], sqlite3.IntegrityError)
     assert isinstance(await store.claim(claim(ids[1], new_fence())), InFlight)
+
+
+async def test_a_finish_whose_claim_is_lost_is_refused_and_the_others_are_not(
+    store: AsyncSQLiteReceipts, file: Held
+) -> None:
+    file.gate.set()
+    ids, fence = [new_id() for _ in range(3)], new_fence()
+    for id_ in ids:
+        await store.claim(claim(id_, fence))
+    file.gate.clear()
+    first = asyncio.create_task(store.claim(claim(new_id(), new_fence())))
+    await asyncio.sleep(0.01)
+    asked = [
+        asyncio.create_task(store.finish(Finish(id_, owner, receipt())))
+        for id_, owner in zip(ids, (fence, new_fence(), fence), strict=True)
+    ]
+    await asyncio.sleep(0)
+    file.gate.set()
+
+    assert await asyncio.gather(*asked) == [True, False, True]
+    await first
+    assert isinstance(await store.claim(claim(ids[1], new_fence())), InFlight)
+    assert await store.claim(claim(ids[2], new_fence())) == Finished(receipt())
+
+
+async def test_first_requests_and_others_share_a_transaction_and_each_has_its_answer(
+    store: AsyncSQLiteReceipts, file: Held
+) -> None:
+    file.gate.set()
+    used, held_, fence = new_id(), new_id(), new_fence()
+    await store.claim(claim(used, fence))
+    await store.finish(Finish(used, fence, receipt()))
+    await store.claim(claim(held_, fence))
+    file.gate.clear()
+    file.transactions.clear()
+    first = asyncio.create_task(store.claim(claim(new_id(), new_fence())))
+    await asyncio.sleep(0.01)
+    ids = [new_id(), used, held_, new_id()]
+    asked = [asyncio.create_task(store.claim(claim(id_, new_fence()))) for id_ in ids]
+    await asyncio.sleep(0)
+    file.gate.set()
+    answers = await asyncio.gather(*asked)
+    await first
+
+    assert [answers[0], answers[1], answers[3]] == [Claimed(), Finished(receipt()), Claimed()]
+    assert isinstance(answers[2], InFlight)
+    assert len(file.transactions) == 2
+    assert isinstance(await store.claim(claim(ids[0], new_fence())), InFlight)
 
 
 async def test_a_receipt_that_cannot_be_read_costs_the_others_nothing(

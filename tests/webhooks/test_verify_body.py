@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 
@@ -163,5 +164,6 @@ def test_a_key_of_bytes_is_taken_as_it_is() -> None:
     ids=repr,
 )
 def test_options_that_make_no_signature_are_refused(options: dict[str, str], says: str) -> None:
+    given: dict[str, Any] = {"header": "X-Sum", "secrets": "secret", **options}
     with pytest.raises(ConfigurationError, match=says):
-        HmacSignature(**{"header": "X-Sum", "secrets": "secret", **options})  # type: ignore[arg-type]
+        HmacSignature(**given)

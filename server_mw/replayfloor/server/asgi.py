@@ -164,25 +164,23 @@ class IdempotencyMiddleware:
             return False
         return get_first(scope["headers"], KEY_HEADER) is None
 
-    async def _serve(
+    def _serve(
         self, scope: Scope, receive: Receive, send: Send, options: Options | None
-    ) -> None:
+    ) -> Awaitable[None]:
+        # Returns what is to be awaited: a request waits in every coroutine that is around it.
         if options is None:
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
         if options.webhook is not None:
-            await self._receive(Connection(scope, receive, send), options, options.webhook)
-            return
+            return self._receive(Connection(scope, receive, send), options, options.webhook)
         key_lines = get_all(scope["headers"], KEY_HEADER)
         if key_lines or options.required:
-            await self._protect(Connection(scope, receive, send), options, key_lines)
-        else:
-            # What the flow would say (Unprotected), at the cost of a comparison.
-            await self._app(scope, receive, self._advertising(send))
+            return self._protect(Connection(scope, receive, send), options, key_lines)
+        # What the flow would say (Unprotected), at the cost of a comparison.
+        return self._app(scope, receive, self._advertising(send))
 
-    async def _protect(
+    def _protect(
         self, connection: Connection, options: Options, key_lines: Sequence[bytes]
-    ) -> None:
+    ) -> Awaitable[None]:
         scope = connection.scope
         call = Call(
             key_lines=key_lines,
@@ -193,7 +191,7 @@ class IdempotencyMiddleware:
             now_ms=clock.wall_ms(),
             first_sent_ms=first_sent_ms(get_first(scope["headers"], FIRST_SENT_HEADER)),
         )
-        await self._counted(self._exchange(options, connection).run(self._app, call))
+        return self._counted(self._exchange(options, connection).run(self._app, call))
 
     async def _receive(self, connection: Connection, options: Options, hook: WebhookKey) -> None:
         # Where the server, or the application, has no lifespan.

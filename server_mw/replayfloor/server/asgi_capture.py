@@ -6,7 +6,7 @@ ASGI messages in, `Captured` out. No decision what happens then, no sending.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Final, cast
 
 from starlette.types import Message
 
@@ -102,5 +102,9 @@ def without_body_extensions(extensions: object) -> dict[str, object]:
     if not isinstance(extensions, dict):
         return {}
     offered = cast("dict[str, object]", extensions)
-    hidden = ("http.response.pathsend", "http.response.zerocopysend", "http.response.trailers")
-    return {name: value for name, value in offered.items() if name not in hidden}
+    return {name: value for name, value in offered.items() if name not in _BYPASSING}
+
+
+_BYPASSING: Final = frozenset(
+    {"http.response.pathsend", "http.response.zerocopysend", "http.response.trailers"}
+)

@@ -54,6 +54,16 @@ class Connection:
 class Exchange:
     """Takes one request through admission, the application, and settlement."""
 
+    __slots__ = (
+        "_alarm",
+        "_claim",
+        "_connection",
+        "_keeper",
+        "_options",
+        "_performer",
+        "_settings",
+    )
+
     def __init__(
         self,
         settings: Settings,
@@ -76,27 +86,25 @@ class Exchange:
     async def run(self, app: ASGIApp, call: Call) -> None:
         """Answer the request, calling `app` at most once."""
         try:
-            await self._run(app, call)
+            # Not in a method of its own: a request waits in every coroutine that is around it.
+            admission = await self._performer.drive(admit(call, self._options))
+            match admission:
+                case Admitted():
+                    await self._execute(app, admission)
+                case Refused() | Replayed() | Recorded():
+                    await self._answer(admission)
+                case Unprotected():
+                    await app(*self._plain())
+                case Exposed():
+                    await app(self._connection.scope, self._replaying_receive(), self._send_exposed)
+                case Gone():
+                    pass
+                case _:
+                    assert_never(admission)
         finally:
             self._performer.close()
             # It refers to this object: a circle, which only the garbage collector would end.
             self._keeper = None
-
-    async def _run(self, app: ASGIApp, call: Call) -> None:
-        admission = await self._performer.drive(admit(call, self._options))
-        match admission:
-            case Unprotected():
-                await app(*self._plain())
-            case Exposed():
-                await app(self._connection.scope, self._replaying_receive(), self._send_exposed)
-            case Gone():
-                pass
-            case Refused() | Replayed() | Recorded():
-                await self._answer(admission)
-            case Admitted():
-                await self._execute(app, admission)
-            case _:
-                assert_never(admission)
 
     def _plain(self) -> tuple[Scope, Receive, Send]:
         return self._connection.scope, self._connection.receive, self._connection.send
@@ -163,8 +171,12 @@ class Exchange:
         self._stop_renewing(admitted)
         captured = capture.captured(self._claim.recorded if self._claim else None)
         answer = await self._performer.drive(settle(admitted, captured, self._options))
-        await self._answer(answer, capture)
-        return isinstance(answer, Answered)
+        if not isinstance(answer, Answered):
+            await self._answer(answer)
+            return False
+        for message in capture.messages:
+            await self._connection.send(self._with_lifetime(message))
+        return True
 
     async def pass_on(self, message: Message) -> None:
         """Send a message of the application as it is."""
@@ -172,19 +184,16 @@ class Exchange:
 
     # -- answers ----------------------------------------------------------------------------------
 
-    async def _answer(self, answer: Answer, capture: Capture | None = None) -> None:
+    async def _answer(self, answer: Answer) -> None:
+        send, extra = self._connection.send, self._settings.lifetime_headers
         match answer:
-            case Refused(problem):
-                response = problem.to_response(self._options.documentation)
-                await self._send(response, self._settings.lifetime_headers)
             case Replayed(receipt):
-                await self._send(receipt.response, (*self._settings.lifetime_headers, REPLAYED))
+                await send_response(send, receipt.response, (*extra, REPLAYED))
+            case Refused(problem):
+                await send_response(send, problem.to_response(self._options.documentation), extra)
             case Recorded(receipt):
-                await self._send(receipt.response, self._settings.lifetime_headers)
-            case Answered():
-                for message in capture.messages if capture else ():
-                    await self._connection.send(self._with_lifetime(message))
-            case Gone() | Unprotected() | Exposed():
+                await send_response(send, receipt.response, extra)
+            case Answered() | Gone() | Unprotected() | Exposed():
                 pass
             case _:
                 assert_never(answer)
@@ -194,9 +203,6 @@ class Exchange:
         if not extra or message["type"] != "http.response.start":
             return message
         return {**message, "headers": [*message.get("headers", ()), *extra]}
-
-    async def _send(self, response: Response, extra: Headers) -> None:
-        await send_response(self._connection.send, response, extra)
 
 
 async def send_response(send: Send, response: Response, extra: Headers) -> None:
@@ -210,6 +216,8 @@ async def send_response(send: Send, response: Response, extra: Headers) -> None:
 
 class _HeldAnswer:
     """The application's `send`: holds messages back, settles once, then lets them through."""
+
+    __slots__ = ("_admitted", "_capture", "_exchange", "_passes", "settled")
 
     def __init__(self, exchange: Exchange, admitted: Admitted, capture: Capture) -> None:
         self._exchange, self._admitted, self._capture = exchange, admitted, capture

@@ -46,6 +46,10 @@ class Coalescer(Generic[EntryT, AnswerT]):
         alone: performs one operation until a moment.
         entries_max: entries of one batch.
         limit_s: how long one operation may take, waiting included.
+        send: given operations that nobody waits for, begins them without waiting for their end,
+            in the thread of a caller, and says whether it has; so no thread has to be woken for
+            them. What was begun precedes whatever is performed later. Raises nothing. Operations
+            may be begun, and performed as well, if the thread is interrupted.
     """
 
     def __init__(
@@ -55,9 +59,11 @@ class Coalescer(Generic[EntryT, AnswerT]):
         *,
         entries_max: int,
         limit_s: float,
+        send: Callable[[Sequence[EntryT]], bool] | None = None,
     ) -> None:
         """Begin with nothing to do, and without a thread."""
         self._perform, self._alone, self._limit_s = perform, alone, limit_s
+        self._send = send
         self._turns: Turns[EntryT, AnswerT] = Turns(entries_max, limit_s, self._lead_behind)
         self._has_put = False
         _EVERY.add(self)
@@ -71,7 +77,7 @@ class Coalescer(Generic[EntryT, AnswerT]):
         try:
             return self._alone(asked, deadline)
         finally:
-            self._turns.pass_on(entered)
+            self._see_to(self._turns.pass_on(entered))
 
     def put(self, key: bytes, asked: EntryT) -> None:
         """Have an operation performed, before every later one of its key, and do not wait for it.
@@ -79,7 +85,7 @@ class Coalescer(Generic[EntryT, AnswerT]):
         Its failure is nobody's.
         """
         self._has_put = True
-        self._turns.put(key, asked)
+        self._see_to(self._turns.put(key, asked))
 
     def drain(self) -> None:
         """Wait until nothing is left to do, as long as an operation may take."""
@@ -103,14 +109,14 @@ class Coalescer(Generic[EntryT, AnswerT]):
         try:
             in_time = entry.wake.acquire(timeout=_left_s(entry))
         except BaseException:
-            self._turns.leave(entry)
+            self._see_to(self._turns.leave(entry))
             if entry.state is State.TAKEN:
                 # Whoever is interrupted undoes what was done. An undoing that overtakes the
                 # doing would find nothing, and leave the doing behind.
                 entry.wake.acquire(timeout=_left_s(entry))
             raise
         if not in_time:
-            self._turns.leave(entry)
+            self._see_to(self._turns.leave(entry))
         elif entry.state is State.CALLED:
             self._lead(entry.ticket, entry, entry.deadline)
         if entry.state is State.DONE:
@@ -137,13 +143,37 @@ class Coalescer(Generic[EntryT, AnswerT]):
         try:
             outcomes = self._performed(batch, own, deadline)
         finally:
-            self._turns.pass_on(ticket)
+            behind = self._turns.pass_on(ticket)
             if outcomes is None:
                 outcomes = [StoreUnavailable("the batch was interrupted") for _ in batch]
             self._turns.settle(batch, outcomes)
+            self._see_to(behind)
 
     def _lead_behind(self, ticket: int) -> None:
         self._lead(ticket, None, monotonic() + self._limit_s)
+
+    def _see_to(self, ticket: int) -> None:
+        """See to what nobody waits for, with a turn, if there is one: send it, or let a thread."""
+        while ticket:
+            sent = False
+            try:
+                sent = self._has_sent()
+            finally:
+                if not sent:
+                    self._turns.leave_behind(ticket)
+            ticket = self._turns.pass_on(ticket) if sent else 0
+
+    def _has_sent(self) -> bool:
+        """Say whether nothing is left that a thread has to be woken for."""
+        if self._send is None:
+            return False
+        batch = self._turns.look()
+        if not batch:
+            return True  # somebody has come who waits, and performs it all
+        sent = self._send([entry.asked for entry in batch])
+        if sent:
+            self._turns.take([], batch)
+        return sent
 
     def _performed(
         self,
@@ -161,7 +191,7 @@ class Coalescer(Generic[EntryT, AnswerT]):
             failure = error
         if not batch:
             # Nothing was begun: the others wait on, but for those that nobody waits for.
-            self._turns.take(batch, own)
+            self._turns.take(batch, None if own is None else [own])
         if isinstance(failure, StoreUnavailable):
             return [_again(failure) for _ in batch]
         return [Alone() for _ in batch]

@@ -57,8 +57,7 @@ class Turns(Generic[EntryT, AnswerT]):
     """A queue, and one turn, which is given from thread to thread.
 
     A turn is a number that is not used again, so that a thread whose turn was taken from it can
-    tell. When only entries are left that nobody waits for, `behind` is called with a turn, in a
-    thread of its own.
+    tell. `behind` is called with a turn, in a thread of its own, for entries that nobody waits for.
     """
 
     def __init__(self, entries_max: int, limit_s: float, behind: Callable[[int], None]) -> None:
@@ -80,39 +79,61 @@ class Turns(Generic[EntryT, AnswerT]):
         with self._guard:
             if not self._waiting and self._is_free():
                 return self._give(deadline)
-            return self._add(Entry(key, asked, deadline, waited_for=True))
+            entry: Entry[EntryT, AnswerT] = Entry(key, asked, deadline, waited_for=True)
+            self._waiting.append(entry)
+            if self._is_free() and (behind := self._call_next()):
+                self._leave_behind(behind)
+            return entry
 
-    def put(self, key: bytes, asked: EntryT) -> None:
-        """Add an entry that nobody waits for."""
+    def put(self, key: bytes, asked: EntryT) -> int:
+        """Add an entry that nobody waits for; return a turn, if nobody has it, else 0."""
         with self._guard:
-            self._add(Entry(key, asked, monotonic() + self._limit_s, waited_for=False))
+            deadline = monotonic() + self._limit_s
+            self._waiting.append(Entry(key, asked, deadline, waited_for=False))
+            return self._call_next() if self._is_free() else 0
+
+    def look(self) -> list[Entry[EntryT, AnswerT]]:
+        """Return the next batch, and leave it in the queue; nothing if somebody waits for it."""
+        with self._guard:
+            first = self._first()
+        return [] if any(entry.wake is not None for entry in first) else first
 
     def take(
         self,
         batch: list[Entry[EntryT, AnswerT]],
-        only: Entry[EntryT, AnswerT] | None = None,
+        only: Sequence[Entry[EntryT, AnswerT]] | None = None,
     ) -> None:
-        """Move the next batch, or `only` one entry, out of the queue."""
+        """Move the next batch, or `only` these entries, out of the queue."""
         with self._guard:
-            batch.extend(self._first() if only is None else [only])
+            batch.extend(self._first() if only is None else only)
             taken = set(batch)
-            self._waiting = deque(entry for entry in self._waiting if entry not in taken)
+            self._waiting = deque([entry for entry in self._waiting if entry not in taken])
             for entry in batch:
                 entry.state = State.TAKEN
 
-    def pass_on(self, ticket: int) -> None:
-        """Give a turn on, if it still is one."""
+    def pass_on(self, ticket: int) -> int:
+        """Give a turn on, if it still is one.
+
+        Return a turn if only entries are left that nobody waits for, else 0. Whoever gets it sees
+        to them, or gives it to a thread that does.
+        """
+        with self._guard:
+            return self._call_next() if self._ticket == ticket else 0
+
+    def leave_behind(self, ticket: int) -> None:
+        """Give a turn to a thread of its own."""
         with self._guard:
             if self._ticket == ticket:
-                self._call_next()
+                self._leave_behind(ticket)
 
-    def leave(self, entry: Entry[EntryT, AnswerT]) -> None:
-        """Take an entry back that is not part of a batch yet."""
+    def leave(self, entry: Entry[EntryT, AnswerT]) -> int:
+        """Take an entry back that is not part of a batch yet; return what `pass_on` returns."""
         with self._guard:
             if entry.state in (State.WAITING, State.CALLED):
                 self._waiting.remove(entry)
             if entry.state is State.CALLED and self._ticket == entry.ticket:
-                self._call_next()
+                return self._call_next()
+            return 0
 
     def settle(
         self,
@@ -143,32 +164,33 @@ class Turns(Generic[EntryT, AnswerT]):
         """Say whether nobody has the turn, or somebody has kept it beyond all limits."""
         return not self._ticket or monotonic() > self._ends_at
 
-    def _add(self, entry: Entry[EntryT, AnswerT]) -> Entry[EntryT, AnswerT]:
-        self._waiting.append(entry)
-        if self._is_free():
-            self._call_next()
-        return entry
-
     def _give(self, deadline: float) -> int:
         self._tickets += 1
         self._ticket, self._ends_at = self._tickets, deadline + TURN_GRACE_S
         return self._ticket
 
-    def _call_next(self) -> None:
-        """Give the turn to whoever performs the next batch, if there is one."""
+    def _call_next(self) -> int:
+        """Give the turn to whoever performs the next batch, if there is one.
+
+        Return it if nobody waits for that batch.
+        """
         if not self._waiting:
             self._ticket = 0
             for idle in self._idle:
                 idle.release()
             self._idle.clear()
-            return
+            return 0
         last = None
         for entry in self._first():
             last = entry if entry.wake is not None else last
         if last is not None and last.wake is not None:
             last.state, last.ticket = State.CALLED, self._give(last.deadline)
             last.wake.release()
-        elif not self._background.call(self._give(monotonic() + self._limit_s)):
+            return 0
+        return self._give(monotonic() + self._limit_s)
+
+    def _leave_behind(self, ticket: int) -> None:
+        if not self._background.call(ticket):
             self._ticket = 0  # whoever comes next performs it first
 
     def _first(self) -> list[Entry[EntryT, AnswerT]]:

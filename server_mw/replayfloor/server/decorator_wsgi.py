@@ -33,6 +33,12 @@ class WsgiEndpoints:
         self._finder: Finder[Environ] | None = None
         self._looked = False
 
+    @property
+    def none_decorated(self) -> bool:
+        """Whether it was found out that no endpoint is: then there is nothing to look up, and no
+        guard that asks who serves it."""
+        return self._finder is not None and self._finder.none_decorated
+
     def lookup(self, environ: Environ) -> Lookup:
         """Return what finds the options of one request when it is called."""
         if _method(environ) in SAFE_METHODS:

@@ -103,12 +103,14 @@ class _Clock:
 
     def __init__(self) -> None:
         self._due: dict[LeaseKeeper, float] = {}
-        self._changed = threading.Condition()
+        # The lock itself is taken: the condition's own way to it is a call of Python's more.
+        self._guard = threading.Lock()
+        self._changed = threading.Condition(self._guard)
         self._wakes_at = inf
         self._running = False
 
     def set(self, at: float, keeper: LeaseKeeper) -> None:
-        with self._changed:
+        with self._guard:
             self._due[keeper] = at
             if not self._running:
                 self._running = _start(self._run, "replayfloor-alarm")
@@ -116,7 +118,7 @@ class _Clock:
                 self._changed.notify()
 
     def forget(self, keeper: LeaseKeeper) -> None:
-        with self._changed:
+        with self._guard:
             self._due.pop(keeper, None)
 
     def _run(self) -> None:
@@ -126,7 +128,7 @@ class _Clock:
 
     def _wait(self) -> list[LeaseKeeper]:
         """Return those whose time has come; none if there is nothing left to wait for."""
-        with self._changed:
+        with self._guard:
             while self._due:
                 now = time.monotonic()
                 due = [keeper for keeper, at in self._due.items() if at <= now]

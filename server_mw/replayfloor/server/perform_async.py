@@ -67,6 +67,17 @@ class AsyncPerformer:
     """The effects of one request. `transaction` is what performing Begin left, `lease` what was had
     of claims and renewals."""
 
+    __slots__ = (
+        "_body",
+        "_lock",
+        "_receipts",
+        "_receive",
+        "_scope",
+        "_settings",
+        "lease",
+        "transaction",
+    )
+
     def __init__(
         self, settings: Settings, stores: AsyncStores, scope: Scope, receive: Receive
     ) -> None:

@@ -80,6 +80,9 @@ class AfterExpiry(StrEnum):
     ACKNOWLEDGE = "acknowledge"
 
 
+_EXTERNAL = Effects.EXTERNAL  # looked up once: Python 3.11 takes a detour for it
+
+
 class Disposition(StrEnum):
     """What becomes of the key after the handler ended."""
 
@@ -134,7 +137,7 @@ class Options:
     @property
     def takes_over(self) -> bool:
         """Whether an orphan is executed again: nothing happened, or once more does no harm."""
-        return self.effects is not Effects.EXTERNAL
+        return self.effects is not _EXTERNAL
 
     @property
     def looks_for_proofs(self) -> bool:
@@ -184,6 +187,9 @@ def _check_statuses(store: frozenset[int], free: frozenset[int]) -> None:
         )
 
 
+_STORE = Disposition.STORE  # looked up once: Python 3.11 takes a detour for it
+
+
 def disposition(status: int, options: Options) -> Disposition:
     """Say whether an answer of the handler is stored or frees the key."""
     if options.until_success:
@@ -193,7 +199,7 @@ def disposition(status: int, options: Options) -> Disposition:
     if status in options.free or status in NOT_EXECUTED:
         return Disposition.FREE
     if status < AMBIGUOUS_MIN:
-        return Disposition.STORE
+        return _STORE
     return ambiguous_disposition(options)
 
 

@@ -156,9 +156,14 @@ class WSGIIdempotencyMiddleware:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
-        lookup = self._endpoints.lookup(environ)
         # Frameworks serve "post" as POST, and so must not be reached past us by it.
         method = str(environ["REQUEST_METHOD"]).upper()
+        if self._endpoints.none_decorated:
+            options = self.settings.routes.find(method, route_path(environ))
+            if options is None:
+                return self._app(environ, start_response)
+            return self._protect(environ, start_response, options)
+        lookup = self._endpoints.lookup(environ)
         options = self.settings.routes.find(method, route_path(environ), lookup)
         with mounted(lookup):
             if options is None:

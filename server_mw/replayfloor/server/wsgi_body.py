@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from http import HTTPStatus
 
 from replayfloor.core.message import Headers, Response
@@ -11,6 +12,10 @@ from replayfloor.server.wsgi_capture import HeaderList, StartResponse
 
 _PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}
 """Phrases of RFC 9110 (15.5.14, 15.5.21) that Python before 3.13 spells as older texts did."""
+
+
+NATIVE_KNOWN_MAX = 16
+"""Settings whose headers are remembered; a process has one or two middlewares."""
 
 
 class StreamedBody:
@@ -70,6 +75,12 @@ def send(response: Response, extra: Headers, start_response: StartResponse) -> l
 def native(headers: Headers) -> HeaderList:
     """Return headers in the strings of PEP 3333."""
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+
+
+@lru_cache(NATIVE_KNOWN_MAX)
+def native_of_settings(headers: Headers) -> tuple[tuple[str, str], ...]:
+    """Return the same of headers that every answer has."""
+    return tuple(native(headers))
 
 
 def _phrase(status: int) -> str:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from types import TracebackType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from replayfloor.core.errors import UsageError
 from replayfloor.core.message import Headers, Response, get_first
@@ -24,6 +25,10 @@ Write: TypeAlias = Callable[[bytes], object]
 StartResponse: TypeAlias = Callable[..., Write]
 
 
+NAMES_KNOWN_MAX: Final = 256
+"""Names of headers that are remembered: far more than an application has."""
+
+
 class Capture:
     """One answer so far. `status` and `headers` are what the application gave, unchanged.
 
@@ -34,6 +39,7 @@ class Capture:
         "_body_bytes",
         "_body_bytes_max",
         "_decide",
+        "_encoded",
         "_headers_max",
         "_write_through",
         "chunks",
@@ -70,8 +76,10 @@ class Capture:
             self.chunks, self._body_bytes = [], 0
         elif self.status:
             raise UsageError("start_response was called twice without exc_info (PEP 3333)")
-        refuse_unsendable([part.encode("latin-1") for pair in headers for part in pair])
+        encoded = [(_name(name), value.encode("latin-1")) for name, value in headers]
+        refuse_unsendable([part for pair in encoded for part in pair])
         self.status, self.headers = status, list(headers)
+        self._encoded: Headers = tuple([(name.lower(), value) for name, value in encoded])
         return self.write
 
     def write(self, data: bytes) -> None:
@@ -106,10 +114,7 @@ class Capture:
         if not self.status:
             raise UsageError("the application returned without calling start_response")
         status = int(self.status[:3])
-        headers: Headers = tuple(
-            (name.lower().encode("latin-1"), value.encode("latin-1"))
-            for name, value in self.headers
-        )
+        headers = self._encoded
         whole = (
             self.complete
             and self._body_bytes <= self._body_bytes_max
@@ -118,6 +123,11 @@ class Capture:
         )
         response = Response(status, headers, b"".join(self.chunks))
         return Captured(response, complete=whole, recorded=recorded)
+
+
+@lru_cache(NAMES_KNOWN_MAX)
+def _name(name: str) -> bytes:
+    return name.encode("latin-1")
 
 
 def _content_type(headers: HeaderList) -> str:

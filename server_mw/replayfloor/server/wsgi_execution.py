@@ -28,7 +28,13 @@ from replayfloor.server.perform import Performer
 from replayfloor.server.perform_common import emit
 from replayfloor.server.policy import Options
 from replayfloor.server.settings import Settings
-from replayfloor.server.wsgi_body import StreamedBody, WholeBody, chain, close_iterable, native
+from replayfloor.server.wsgi_body import (
+    StreamedBody,
+    WholeBody,
+    chain,
+    close_iterable,
+    native_of_settings,
+)
 from replayfloor.server.wsgi_capture import Capture, StartResponse, Write
 
 Produce = Callable[[ActiveClaim, StartResponse], Iterable[bytes]]
@@ -146,7 +152,8 @@ class Execution:
 
     def _begin(self) -> Write:
         self._begun = True
-        headers = [*self._capture.headers, *native(self._settings.lifetime_headers)]
+        lifetime = native_of_settings(self._settings.lifetime_headers)
+        headers = [*self._capture.headers, *lifetime]
         write = self._start_response(self._capture.status, headers)
         self._capture.pass_through(write)
         return write

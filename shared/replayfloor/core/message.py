@@ -24,7 +24,11 @@ class Response:
 
 def get_all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
     """Return the values of every line of a header, in order; `name` is lower-case bytes."""
-    return [value for field, value in headers if field == name]
+    found: list[bytes] = []
+    for field, value in headers:
+        if field == name:
+            found.append(value)
+    return found
 
 
 def get_first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:

@@ -208,11 +208,16 @@ def in_flight(left_ms: int) -> Problem:
     Retry-After is whole seconds, at least one (RFC 9110, 10.2.3), rounded up, so that a client
     that obeys it does not come back too early.
     """
+    return _in_flight(max(1, -(-left_ms // 1000)))
+
+
+@lru_cache(ANSWERS_KNOWN_MAX)
+def _in_flight(retry_after_s: int) -> Problem:
     return Problem(
         ProblemKind.IN_FLIGHT,
         "The first request with this key has not been answered yet. Repeat yours, unchanged, "
         "after the time in Retry-After.",
-        retry_after_s=max(1, -(-left_ms // 1000)),
+        retry_after_s=retry_after_s,
     )
 
 

@@ -53,7 +53,7 @@ class Receipt:
     response: Response
     tombstone: bool = False
     sealed: bool = False
-    _encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
     """The binary form, once it was asked for: the receipts' store and the lock both want it."""
 
 
@@ -93,15 +93,15 @@ def encode_receipt(receipt: Receipt) -> bytes:
     version u8, flags u8, status u16, number of headers, then name and value of each, then the
     body (all counted by LEB128 varints), then a CRC-32 of everything before it.
     """
-    if receipt._encoded is not None:
-        return receipt._encoded
+    if receipt.encoded is not None:
+        return receipt.encoded
     response = receipt.response
     flags = (_TOMBSTONE if receipt.tombstone else 0) | (_SEALED if receipt.sealed else 0)
     fixed = bytes((VERSION, flags)) + response.status.to_bytes(2, "big")
     content = fixed + encode_content(response)
     encoded = content + zlib.crc32(content).to_bytes(_CHECK_BYTES, "big")
     # No value of the receipt changes: what is kept is only what would be made again.
-    object.__setattr__(receipt, "_encoded", encoded)
+    object.__setattr__(receipt, "encoded", encoded)
     return encoded
 
 
@@ -147,7 +147,7 @@ def decode_receipt(fingerprint: bytes, data: bytes) -> Receipt:
     version, flags = content[0], content[1]
     if version != VERSION or flags & ~(_TOMBSTONE | _SEALED):
         raise ReceiptCorrupt(f"receipt version {version} (flags {flags}) is not known here")
-    status = int.from_bytes(content[2:_FIXED_BYTES], "big")
+    status = content[2] << 8 | content[3]
     response = decode_content(status, content[_FIXED_BYTES:])
     return Receipt(
         Fingerprint(fingerprint), response, bool(flags & _TOMBSTONE), bool(flags & _SEALED)
@@ -170,7 +170,7 @@ _ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
 
 def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
     """Return what is counted by the varint at a place, and the place behind it."""
-    if at < len(data) and data[at] < len(_ONE_BYTE):  # as nearly all of them
+    if at < len(data) and data[at] <= 0x7F:  # as nearly all of them
         count, at = data[at], at + 1
     else:
         count, at = _read_varint(data, at)

@@ -24,13 +24,22 @@ class Age:
     age_ms: int | None
     past: bool
 
-    def reuse(self, after_expiry: AfterExpiry) -> Reuse:
-        """Return what a claim does about a key without a live receipt."""
-        if after_expiry in (AfterExpiry.HANDLER, AfterExpiry.ACKNOWLEDGE):
-            return Reuse.TELL
-        if self.past:
-            return Reuse.NEVER
-        return Reuse.TELL if after_expiry is AfterExpiry.EXECUTE else Reuse.REFUSE
+
+_UNKNOWN = Age(None, past=False)
+
+
+def reuse_of(after_expiry: AfterExpiry, *, past: bool) -> Reuse:
+    """Return what a claim does about a key without a live receipt."""
+    return (_PAST if past else _NOT_PAST)[after_expiry]
+
+
+_PAST = {
+    AfterExpiry.HANDLER: Reuse.TELL,
+    AfterExpiry.ACKNOWLEDGE: Reuse.TELL,
+    AfterExpiry.EXECUTE: Reuse.NEVER,
+    AfterExpiry.REFUSE: Reuse.NEVER,
+}
+_NOT_PAST = {**_PAST, AfterExpiry.EXECUTE: Reuse.TELL, AfterExpiry.REFUSE: Reuse.REFUSE}
 
 
 def judge_age(key: str, call: Call, options: Options) -> Age | Problem:
@@ -39,6 +48,8 @@ def judge_age(key: str, call: Call, options: Options) -> Age | Problem:
     if options.require_uuid7 and minted is None:
         return invalid_key("this operation requires a UUID version 7 as its key (RFC 9562)")
     sent = call.first_sent_ms
+    if minted is None and sent is None:
+        return _UNKNOWN
     if options.retention_ms is None:
         return Age(_age_ms(minted, call), past=False)
     too_early = call.now_ms + skew_ms(options.retention_ms)

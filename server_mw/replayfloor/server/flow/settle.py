@@ -5,6 +5,8 @@ Every path ends in exactly one of the three, and gives the lock back.
 
 from __future__ import annotations
 
+from typing import Final
+
 from replayfloor.core.claims import Abandon, Commit, Finish, Finished, Release, Rollback
 from replayfloor.core.effects import Flow
 from replayfloor.core.errors import StoreUnavailable
@@ -30,6 +32,11 @@ from replayfloor.server.policy import (
     ambiguous_disposition,
     disposition,
 )
+
+# Looked up once: Python 3.11 takes a detour for a member of an enumeration.
+_ATOMIC: Final = Effects.ATOMIC
+_FREE: Final = Disposition.FREE
+_FINISHED: Final = EventKind.FINISHED
 
 
 def settle(admitted: Admitted, captured: Captured, options: Options) -> Flow[Answer]:
@@ -92,7 +99,7 @@ def _settle(
     admitted: Admitted, captured: Captured, options: Options, interruption: Interruption
 ) -> Flow[Answer]:
     status = captured.response.status
-    if disposition(status, options) is Disposition.FREE:
+    if disposition(status, options) is _FREE:
         yield from _free(admitted, options, str(status), interruption)
         return Answered(captured)
     receipt = keep(
@@ -101,7 +108,7 @@ def _settle(
         tombstone=not captured.complete,
         sensitive=options.sensitive,
     )
-    if options.effects is Effects.ATOMIC:
+    if options.effects is _ATOMIC:
         refused = yield from _commit(admitted, receipt, options, interruption)
     else:
         refused = yield from _finish(admitted, receipt, options, interruption)
@@ -177,7 +184,7 @@ def _finish(
     except BaseException:
         yield from interruption.insist(Release(admitted.id, admitted.fence))
         raise
-    if outcome is EventKind.FINISHED:
+    if outcome is _FINISHED:
         yield from announce(admitted, receipt, options, interruption)
         return None
     yield from event(admitted, outcome, str(receipt.response.status))
@@ -205,7 +212,7 @@ def _stored(
             return EventKind.RECEIPT_LOST
         unsure = True
     if stored:
-        return EventKind.FINISHED
+        return _FINISHED
     if not unsure:
         return EventKind.LEASE_LOST
     try:

@@ -8,7 +8,7 @@ event of a webhook, a message's id) was decided before.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from replayfloor.core.claims import (
     Acquire,
@@ -48,7 +48,7 @@ from replayfloor.core.problem import (
 from replayfloor.core.receipt import Receipt
 from replayfloor.server.effects import Pause
 from replayfloor.server.events import EventKind
-from replayfloor.server.flow.age import Age
+from replayfloor.server.flow.age import reuse_of
 from replayfloor.server.flow.insist import Interruption
 from replayfloor.server.flow.values import (
     STORE_RETRY_AFTER_S,
@@ -67,6 +67,9 @@ from replayfloor.server.flow.values import (
 from replayfloor.server.policy import AfterExpiry, Effects, Options
 from replayfloor.server.webhooks.answers import PAST_HORIZON
 
+_ATOMIC: Final = Effects.ATOMIC
+"""Looked up once: Python 3.11 takes a detour for a member of an enumeration."""
+
 UNKNOWN_RETRY_AFTER_S = 60
 """Retry-After of an unknown outcome: people or a periodic job settle it, so seconds are no use."""
 
@@ -77,7 +80,8 @@ each, so 20 a second per waiter."""
 
 def take(ticket: Admitted, options: Options) -> Flow[Admission]:
     """Take the key, wait for another's answer as long as the route allows, and tell what came."""
-    admission = yield from _take_waiting(ticket, options)
+    waits = options.wait_ms > 0
+    admission = yield from (_take_waiting if waits else _take)(ticket, options)
     if not options.quiet or isinstance(admission, Exposed):
         yield from _tell_admission(ticket, admission)
     return as_understood(admission, options) if isinstance(admission, Refused) else admission
@@ -109,7 +113,7 @@ def _take(ticket: Admitted, options: Options) -> Flow[Admission]:
         raise
     except BaseException:
         # A cancellation or a defect. Lock and claim may stand, but the handler was not started.
-        if options.effects is Effects.ATOMIC:
+        if options.effects is _ATOMIC:
             yield from Rollback()
         yield from abandon(ticket)
         yield from Release(ticket.id, ticket.fence)
@@ -140,7 +144,7 @@ def _answer_from_lock(
 
 
 def _claim(ticket: Admitted, options: Options) -> Flow[Admission]:
-    reuse = Age(ticket.age_ms, ticket.past_horizon).reuse(options.after_expiry)
+    reuse = reuse_of(options.after_expiry, past=ticket.past_horizon)
     claim = Claim(
         ticket.id,
         ticket.fingerprint,
@@ -197,7 +201,7 @@ def _again_if_unsure(claim: Claim) -> Flow[ClaimAnswer]:
 
 
 def _begin(admitted: Admitted, options: Options) -> Flow[Admission]:
-    if options.effects is not Effects.ATOMIC:
+    if options.effects is not _ATOMIC:
         return admitted
     try:
         yield from Begin(admitted.id)

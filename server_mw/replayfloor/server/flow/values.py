@@ -140,7 +140,7 @@ def refusal(receipt_id: str, kind: ProblemKind, source: str = "") -> Effect[None
 
 def as_understood(refused: Refused, options: Options) -> Refused:
     """Say "later" by the status that the other side takes for it, where that is another."""
-    later = refused.problem.kind in _LATER and options.busy_status is not None
+    later = options.busy_status is not None and refused.problem.kind in _LATER
     return Refused(replace(refused.problem, answered_as=options.busy_status)) if later else refused
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Final, TypeAlias
 from weakref import WeakSet
 
 from replayfloor.core.claims import Acquire, Acquired, Extend, Fence, Held, LockAnswer, Release
@@ -18,11 +18,11 @@ SWEPT_PER_ACQUIRE = 2
 number of entries grows: at most about as many have ended as are still running."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    fence: Fence
-    fingerprint: Fingerprint
-    until_s: float
+_Held: TypeAlias = tuple[Fence, Fingerprint, float]
+"""The fence, the fingerprint, and until when: a tuple, as one is made for every request."""
+
+
+_ACQUIRED: Final = Acquired()
 
 
 class LocalLock:
@@ -64,17 +64,18 @@ class LocalLock:
             now_s = self._clock()
             self._sweep(now_s)
             held = self._running(acquire.id, now_s)
-            if held is not None and held.fence != acquire.fence:
-                return Held(held.fingerprint, max(1, round((held.until_s - now_s) * 1000)))
+            if held is not None and held[0] != acquire.fence:
+                _fence, fingerprint, until_s = held
+                return Held(fingerprint, max(1, round((until_s - now_s) * 1000)))
             until_s = now_s + acquire.lease_ms / 1000
-            self._held[acquire.id] = _Held(acquire.fence, acquire.fingerprint, until_s)
-            return Acquired()
+            self._held[acquire.id] = (acquire.fence, acquire.fingerprint, until_s)
+            return _ACQUIRED
 
     def release(self, release: Release) -> bool:
         """See `replayfloor.core.claims.Release`."""
         with self._one_at_a_time:
             held = self._running(release.id, self._clock())
-            if held is None or held.fence != release.fence:
+            if held is None or held[0] != release.fence:
                 return False
             del self._held[release.id]
             return True
@@ -88,10 +89,10 @@ class LocalLock:
         with self._one_at_a_time:
             now_s = self._clock()
             held = self._running(extend.id, now_s)
-            if held is None or held.fence != extend.fence:
+            if held is None or held[0] != extend.fence:
                 return False
             until_s = now_s + extend.lease_ms / 1000
-            self._held[extend.id] = _Held(held.fence, held.fingerprint, until_s)
+            self._held[extend.id] = (held[0], held[1], until_s)
             return True
 
     def close(self) -> None:
@@ -99,14 +100,17 @@ class LocalLock:
 
     def _running(self, id_: ReceiptId, now_s: float) -> _Held | None:
         held = self._held.get(id_)
-        return held if held is not None and held.until_s > now_s else None
+        return held if held is not None and held[2] > now_s else None
 
     def _sweep(self, now_s: float) -> None:
         """Drop what has ended among those that waited longest: nobody releases it any more."""
-        for _ in range(min(SWEPT_PER_ACQUIRE, len(self._held))):
-            id_, held = self._held.popitem(last=False)
-            if held.until_s > now_s:
-                self._held[id_] = held
+        every = self._held
+        for _ in range(min(SWEPT_PER_ACQUIRE, len(every))):
+            id_ = next(iter(every))
+            if every[id_][2] > now_s:
+                every.move_to_end(id_)
+            else:
+                del every[id_]
 
 
 _EVERY: WeakSet[LocalLock] = WeakSet()

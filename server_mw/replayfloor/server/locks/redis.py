@@ -20,10 +20,10 @@ from replayfloor.core.claims import Acquire, Extend, LockAnswer, LockUnavailable
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.server.coalesce_threads import Coalescer, Take
 from replayfloor.server.locks.circuit import OPEN_S, CircuitBreakerError, Circuits
-from replayfloor.server.locks.redis_clients import SingleClient
+from replayfloor.server.locks.redis_clients import NO_LANE, SingleClient
 from replayfloor.server.locks.redis_deadline import left_s, until
 from replayfloor.server.locks.redis_failure import FORESEEN
-from replayfloor.server.locks.redis_limits import LOCK_S, ROUND_TRIPS_MAX
+from replayfloor.server.locks.redis_limits import ANY_SERVER, LOCK_S, ROUND_TRIPS_MAX
 from replayfloor.server.locks.redis_open import connect
 from replayfloor.server.locks.redis_wire import (
     ACQUIRE,
@@ -79,7 +79,11 @@ class RedisLock:
         # tries again: the circuit tells them at once.
         self._fails = False
         self._operations: Coalescer[Operation, OperationAnswer] = Coalescer(
-            self._together, self._alone, entries_max=ENTRIES_MAX, limit_s=timeout_s
+            self._together,
+            self._alone,
+            entries_max=ENTRIES_MAX,
+            limit_s=timeout_s,
+            send=self._send,
         )
 
     def acquire(self, acquire: Acquire) -> LockAnswer:
@@ -105,7 +109,8 @@ class RedisLock:
     def close(self) -> None:
         """Perform what was put off, and close the connections of a client made from a URL."""
         self._operations.drain()
-        self._client.close()
+        with until(time.monotonic() + self._timeout_s):
+            self._client.close()
 
     def _ask(self, operation: Operation) -> OperationAnswer:
         if self._single is None or self._fails:
@@ -116,25 +121,51 @@ class RedisLock:
             return LockUnavailable()
 
     def _alone(self, operation: Operation, deadline: float) -> OperationAnswer:
+        if self._single is not None:
+            return self._in_one_call(self._single, [operation], deadline)[0]
         key = key_of(operation.id)
         script, arguments = _script_of(operation)
-        answer = self._run(key, deadline, lambda: self._client.run(script, key, arguments))
+
+        def run() -> object:
+            with self._turn():
+                return self._client.run(script, key, arguments)
+
+        answer = self._run(self._client.server_of(key), deadline, run)
         return decode(answer) if isinstance(operation, Acquire) else answer == 1
 
     def _together(self, take: Take[Operation], deadline: float) -> Sequence[OperationAnswer]:
         operations, single = take(), self._single
-        if single is None or len(operations) == 1:
+        if single is None:
             return [self._alone(operation, deadline) for operation in operations]
-        key = key_of(operations[0].id)
-        answer = self._run(key, deadline, lambda: single.run_all(operations))
-        return decode_batch(operations, answer)
+        return self._in_one_call(single, operations, deadline)
 
-    def _run(self, key: str, deadline: float, run: Callable[[], object]) -> object:
+    def _in_one_call(
+        self, single: SingleClient, operations: Sequence[Operation], deadline: float
+    ) -> Sequence[OperationAnswer]:
+        def run() -> object:
+            answer = single.run_all_in_lane(operations)
+            if answer is not NO_LANE:
+                return answer
+            with self._turn():
+                return single.run_all(operations)
+
+        return decode_batch(operations, self._run(ANY_SERVER, deadline, run))
+
+    def _send(self, operations: Sequence[Operation]) -> bool:
+        """Send what nobody waits for; what becomes of it shows when the next answer is read."""
+        if self._single is None or self._fails or not self._circuits.of(ANY_SERVER).closed:
+            return False
+        try:
+            return self._single.send_all(operations)
+        except Exception:
+            log.exception("the end of a lock could not be sent")
+            return False
+
+    def _run(self, server: str, deadline: float, run: Callable[[], object]) -> object:
         """Return what a script has answered, or None if it has not."""
         answer = None
         try:
-            circuit = self._circuits.of(self._client.server_of(key))
-            with circuit.attempt() as is_probe, until(deadline), self._turn():
+            with self._circuits.of(server).attempt() as is_probe, until(deadline):
                 if is_probe:
                     self._client.forget_idle()
                 answer = run()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from redis import Redis, RedisCluster
 from redis.cluster import ClusterNode
 from redis.exceptions import NoScriptError, RedisClusterException, SlotNotCoveredError
 
 from replayfloor.server.locks.redis_deadline import check_time, left_s
+from replayfloor.server.locks.redis_lane import Lane
 from replayfloor.server.locks.redis_limits import ANY_SERVER
 from replayfloor.server.locks.redis_wire import (
     BATCH,
@@ -23,6 +24,9 @@ from replayfloor.server.locks.redis_wire import (
     Script,
     batch_arguments,
 )
+
+NO_LANE: Final = object()
+"""Nothing was done."""
 
 
 class Client(Protocol):
@@ -46,10 +50,15 @@ class Client(Protocol):
 
 
 class SingleClient:
-    """One server. `owned` are the clients that `close` closes."""
+    """One server. `owned` are the clients that `close` closes; the first of them is `redis`.
+
+    A client of our own has a lane: one of its connections, which whoever comes first uses. A pool
+    that belongs to somebody else is not deprived of a connection.
+    """
 
     def __init__(self, redis: Redis, owned: Sequence[Redis] = ()) -> None:
         self._redis, self._owned = redis, owned
+        self._lane = Lane(redis.connection_pool) if owned else None
 
     def server_of(self, key: str) -> str:
         return ANY_SERVER
@@ -65,10 +74,38 @@ class SingleClient:
         except NoScriptError:
             return self._redis.eval(BATCH.text, count, *arguments)
 
+    def run_all_in_lane(self, operations: Sequence[Operation]) -> object:
+        """The same on the lane; NO_LANE if there is none, or another thread has it."""
+        lane = self._lane
+        if lane is None or not (guard := lane.guard).acquire(blocking=False):
+            return NO_LANE
+        try:
+            return lane.ask(operations)
+        finally:
+            guard.release()
+
+    def send_all(self, operations: Sequence[Operation]) -> bool:
+        """Send operations without waiting for the reply; say whether they are on their way."""
+        lane = self._lane
+        if lane is None or not (guard := lane.guard).acquire(blocking=False):
+            return False
+        try:
+            return lane.send(operations)
+        finally:
+            guard.release()
+
     def forget_idle(self) -> None:
         self._redis.connection_pool.disconnect(inuse_connections=False)
 
     def close(self) -> None:
+        lane = self._lane
+        if lane is not None and (guard := lane.guard).acquire(
+            timeout=left_s(threading.TIMEOUT_MAX)
+        ):
+            try:
+                lane.close()
+            finally:
+                guard.release()
         for redis in self._owned:
             redis.close()
 

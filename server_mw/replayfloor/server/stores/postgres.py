@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from time import monotonic
-from typing import LiteralString
+from typing import LiteralString, TypeVar
 
 import psycopg
 from psycopg_pool import ConnectionPool
@@ -38,6 +37,7 @@ from replayfloor.server.stores.postgres_connection import (
     get_connection,
 )
 from replayfloor.server.stores.postgres_finish_in import finish_in
+from replayfloor.server.stores.postgres_lane import Lane, on_pool
 from replayfloor.server.stores.postgres_link import seconds_left
 from replayfloor.server.stores.postgres_options import (
     HANDLER_CONNECTIONS,
@@ -58,7 +58,15 @@ from replayfloor.server.stores.postgres_transaction import PostgresTransaction
 from replayfloor.server.stores.postgres_values import abandon_parameters, renew_parameters
 from replayfloor.server.stores.protocols import Row
 
-_inherited: list[tuple[Pool, Pool]] = []
+CLAIMS, FINISHES = 0, 1
+
+LANES_FROM = 4
+"""Connections of the protocol's pool from which on claims and finishes keep one each; two are left
+then for renewals, and for whoever comes while a lane is in use."""
+
+T = TypeVar("T")
+
+_inherited: list[tuple[tuple[Pool, Pool], tuple[Lane, Lane]]] = []
 """Pools that a forked process was born with. They are its parent's: collecting them as garbage
 would mean to wait for threads that do not exist here."""
 
@@ -98,6 +106,7 @@ class PostgresReceipts:
 
     def _begin_anew(self) -> None:
         self._process = os.getpid()
+        self._lanes = (Lane(), Lane())  # of claims, of finishes
         self._pools: tuple[Pool, Pool] | None = None
         self._opening = threading.Lock()
         self._failed_at = -inf
@@ -111,6 +120,8 @@ class PostgresReceipts:
         """Close both pools."""
         pools, self._pools = self._pools, None
         if self._process == os.getpid():
+            for lane in self._lanes:
+                lane.close(self._options.operation_s)
             _close(pools or ())
 
     def claim(self, claim: Claim) -> ClaimAnswer:
@@ -164,7 +175,7 @@ class PostgresReceipts:
     def _opened(self, deadline: float) -> tuple[Pool, Pool]:
         if self._process != os.getpid():
             if self._pools is not None:
-                _inherited.append(self._pools)
+                _inherited.append((self._pools, self._lanes))
             self._begin_anew()
         if (pools := self._pools) is not None:
             return pools
@@ -219,34 +230,29 @@ class PostgresReceipts:
     # -- round trips ------------------------------------------------------------------------------
 
     def _claim(self, claim: Claim, deadline: float) -> ClaimAnswer:
-        with self._connected(deadline) as connection:
-            return claim_one(connection, claim, deadline)
+        return self._on(CLAIMS, deadline, lambda kept: claim_one(kept, claim, deadline))
 
     def _claim_all(self, take: Take[Claim], deadline: float) -> Sequence[ClaimAnswer | Exception]:
-        with self._connected(deadline) as connection:
-            return claim_all(connection, take(), deadline)
+        return self._on(CLAIMS, deadline, lambda kept: claim_all(kept, take(), deadline))
 
     def _finish(self, finish: Finish, deadline: float) -> bool:
-        with self._connected(deadline) as connection:
-            return finish_one(connection, finish, deadline)
+        return self._on(FINISHES, deadline, lambda kept: finish_one(kept, finish, deadline))
 
     def _finish_all(self, take: Take[Finish], deadline: float) -> Sequence[bool | Exception]:
-        with self._connected(deadline) as connection:
-            return finish_all(connection, take(), deadline)
+        return self._on(FINISHES, deadline, lambda kept: finish_all(kept, take(), deadline))
 
     def _call(self, query: LiteralString, parameters: Mapping[str, object]) -> Row:
         deadline = self._deadline()
-        with self._connected(deadline) as connection:
-            return one_row(connection, query, parameters, deadline)
-
-    @contextmanager
-    def _connected(self, deadline: float) -> Generator[BoundedConnection]:
         protocol, _handlers = self._opened(deadline)
-        connection = get_connection(protocol, deadline)
-        try:
-            yield connection
-        finally:
-            protocol.putconn(connection)
+        return on_pool(
+            protocol, deadline, lambda connection: one_row(connection, query, parameters, deadline)
+        )
+
+    def _on(self, lane: int, deadline: float, work: Callable[[BoundedConnection], T]) -> T:
+        protocol, _handlers = self._opened(deadline)
+        if self._options.pool_connections < LANES_FROM:
+            return on_pool(protocol, deadline, work)
+        return self._lanes[lane].run(protocol, deadline, work)
 
 
 def _close(pools: tuple[Pool, ...]) -> None:

@@ -7,11 +7,11 @@ statement for all, nothing was done, and Alone is raised: each is to be asked by
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import LiteralString, TypeVar
+from typing import Final, LiteralString, TypeVar
 
 import psycopg
 
-from replayfloor.core.claims import Claim, ClaimAnswer, Finish
+from replayfloor.core.claims import Claim, ClaimAnswer, Claimed, Finish
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.server.coalesce_threads import Alone
 from replayfloor.server.resources import load
@@ -23,13 +23,19 @@ from replayfloor.server.stores.postgres_batch import (
     finishes_parameters,
 )
 from replayfloor.server.stores.postgres_connection import BoundedConnection, answered_by
-from replayfloor.server.stores.postgres_link import is_of_an_entry
-from replayfloor.server.stores.postgres_values import (
-    claim_answer,
-    claim_parameters,
-    finish_parameters,
+from replayfloor.server.stores.postgres_direct import (
+    arrays_written,
+    claim_written,
+    finish_written,
+    is_plainly_claimed,
+    result_of,
+    rows_of,
 )
+from replayfloor.server.stores.postgres_link import is_of_an_entry
+from replayfloor.server.stores.postgres_values import Values, claim_answer
 from replayfloor.server.stores.protocols import Row
+
+CLAIMED: Final = Claimed()
 
 AskedT = TypeVar("AskedT", Claim, Finish)
 AnswerT = TypeVar("AnswerT")
@@ -37,15 +43,19 @@ AnswerT = TypeVar("AnswerT")
 
 def claim_one(connection: BoundedConnection, claim: Claim, deadline: float) -> ClaimAnswer:
     """Make a claim."""
-    query, parameters = load("sql/postgres/claim.sql"), claim_parameters(claim)
-    return claim_answer(one_row(connection, query, parameters, deadline))
+    query = load("sql/postgres/claim.sql")
+    result = result_of(connection, query, claim_written(claim), deadline)
+    if is_plainly_claimed(result):
+        return CLAIMED
+    (row,) = rows_of(result)
+    return claim_answer(row)
 
 
 def finish_one(connection: BoundedConnection, finish: Finish, deadline: float) -> bool:
     """Finish a claim."""
-    query, parameters = load("sql/postgres/finish.sql"), finish_parameters(finish)
-    (done,) = one_row(connection, query, parameters, deadline)
-    return bool(done)
+    query = load("sql/postgres/finish.sql")
+    result = result_of(connection, query, finish_written(finish), deadline)
+    return result.get_value(0, 0) == b"t"
 
 
 def claim_all(
@@ -87,12 +97,11 @@ def one_row(
 def _rows_of_all(
     connection: BoundedConnection,
     query: LiteralString,
-    parameters: Mapping[str, object],
+    parameters: Values,
     deadline: float,
 ) -> Sequence[Row]:
     try:
-        with answered_by(connection, deadline):
-            return connection.execute(query, parameters).fetchall()
+        return rows_of(result_of(connection, query, arrays_written(parameters), deadline))
     except (psycopg.Error, StoreUnavailable) as error:
         if is_of_an_entry(error):
             raise Alone from error

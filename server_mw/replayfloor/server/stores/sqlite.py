@@ -26,17 +26,15 @@ from replayfloor.server.stores.policies import Declaration, Declared
 from replayfloor.server.stores.policies_sqlite import declare_policy
 from replayfloor.server.stores.sqlite_file import Database
 from replayfloor.server.stores.sqlite_finish_in import finish_in
+from replayfloor.server.stores.sqlite_together import Claiming, Finishing, each_of
 from replayfloor.server.stores.sqlite_transaction import SQLiteTransaction
 from replayfloor.server.stores.sqlite_work import (
     BUSY,
     ENTRIES_MAX,
     OPERATION_S,
     Work,
-    each_of,
     end_claim,
-    finish_claim,
     renew_claim,
-    take_claim,
 )
 
 T = TypeVar("T")
@@ -98,11 +96,11 @@ class SQLiteReceipts:
 
     def claim(self, claim: Claim) -> ClaimAnswer:
         """See `replayfloor.core.claims.Claim`."""
-        return self._write(claim.id, partial(take_claim, claim=claim, now_ms=self.now_ms))
+        return self._write(claim.id, Claiming(claim, self.now_ms))
 
     def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
-        return self._write(finish.id, partial(finish_claim, finish=finish, now_ms=self.now_ms))
+        return self._write(finish.id, Finishing(finish, self.now_ms))
 
     def abandon(self, abandon: Abandon) -> bool:
         """See `replayfloor.core.claims.Abandon`."""

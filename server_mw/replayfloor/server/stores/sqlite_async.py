@@ -25,14 +25,13 @@ from replayfloor.server.stores.policies_sqlite import declare_policy
 from replayfloor.server.stores.sqlite_file import Database
 from replayfloor.server.stores.sqlite_finish_in import finish_in_async
 from replayfloor.server.stores.sqlite_queue_async import Operations
+from replayfloor.server.stores.sqlite_together import Claiming, Finishing
 from replayfloor.server.stores.sqlite_transaction_async import AsyncSQLiteTransaction
 from replayfloor.server.stores.sqlite_work import (
     BUSY,
     OPERATION_S,
     end_claim,
-    finish_claim,
     renew_claim,
-    take_claim,
 )
 
 
@@ -78,11 +77,11 @@ class AsyncSQLiteReceipts:
 
     async def claim(self, claim: Claim) -> ClaimAnswer:
         """See `replayfloor.core.claims.Claim`."""
-        return await self._operations.run(partial(take_claim, claim=claim, now_ms=self.now_ms))
+        return await self._operations.run(Claiming(claim, self.now_ms))
 
     async def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
-        return await self._operations.run(partial(finish_claim, finish=finish, now_ms=self.now_ms))
+        return await self._operations.run(Finishing(finish, self.now_ms))
 
     async def abandon(self, abandon: Abandon) -> bool:
         """See `replayfloor.core.claims.Abandon`."""

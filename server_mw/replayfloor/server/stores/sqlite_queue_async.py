@@ -21,9 +21,13 @@ from replayfloor.core.errors import StoreUnavailable
 from replayfloor.server.coalesce_background import Background
 from replayfloor.server.shield import to_the_end
 from replayfloor.server.stores.sqlite_file import Database
-from replayfloor.server.stores.sqlite_work import BUSY, ENTRIES_MAX, Work, each_of
+from replayfloor.server.stores.sqlite_together import each_of
+from replayfloor.server.stores.sqlite_work import BUSY, ENTRIES_MAX, Work
 
 T = TypeVar("T")
+
+CLOCK_S = 0.001
+"""How much too early a timer of an event loop may come: uvloop's count whole milliseconds."""
 
 
 class _Entry:
@@ -32,10 +36,10 @@ class _Entry:
     `under_way` ends before whoever waits is woken: a cancellation may come in between.
     """
 
-    __slots__ = ("answer", "ended", "under_way", "work")
+    __slots__ = ("answer", "ended", "ends_at", "under_way", "work")
 
-    def __init__(self, work: Work[object], answer: asyncio.Future[object]) -> None:
-        self.work, self.answer = work, answer
+    def __init__(self, work: Work[object], answer: asyncio.Future[object], ends_at: float) -> None:
+        self.work, self.answer, self.ends_at = work, answer, ends_at
         self.under_way = False
         self.ended: asyncio.Future[None] | None = None
 
@@ -59,6 +63,7 @@ class Operations:
         self._waiting: deque[_Entry] = deque()
         self._active = False
         self._waits: asyncio.Task[None] | None = None
+        self._limited: asyncio.AbstractEventLoop | None = None
         self._thread: Background[tuple[asyncio.AbstractEventLoop, list[_Entry]]] = Background(
             self._in_thread
         )
@@ -69,11 +74,12 @@ class Operations:
         A cancellation takes back what has not begun, and else waits for its end.
         """
         loop = asyncio.get_running_loop()
-        entry = _Entry(work, loop.create_future())
+        entry = _Entry(work, loop.create_future(), loop.time() + self._operation_s)
         self._waiting.append(entry)
         if not self._active:
             self._next(loop)
-        limit = loop.call_later(self._operation_s, self._give_up, entry)
+        if self._waiting and self._limited is not loop:
+            self._limit(loop)
         try:
             return cast("T", await entry.answer)
         except asyncio.CancelledError:
@@ -83,14 +89,21 @@ class Operations:
             elif entry in self._waiting:
                 self._waiting.remove(entry)
             raise
-        finally:
-            limit.cancel()
 
-    def _give_up(self, entry: _Entry) -> None:
+    def _limit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at the oldest that waits when its time is over. One timer for all of them."""
+        self._limited = loop
+        # An empty context: this belongs to no request, and must not keep one alive.
+        loop.call_at(self._waiting[0].ends_at, self._give_up, loop, context=Context())
+
+    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
         # What is under way has its turn already; SQLite itself waits only so long for others.
-        if entry in self._waiting:
-            self._waiting.remove(entry)
-            entry.settle(StoreUnavailable(BUSY, performed=False))
+        self._limited = None
+        now = loop.time() + CLOCK_S
+        while self._waiting and self._waiting[0].ends_at <= now:
+            self._waiting.popleft().settle(StoreUnavailable(BUSY, performed=False))
+        if self._waiting:
+            self._limit(loop)
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
         self._active = bool(self._waiting)

@@ -6,6 +6,7 @@ There is no maintenance process beside an embedded database: the claims do it, n
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final
 
 from replayfloor.core.claims import Claim
@@ -29,12 +30,23 @@ def sweep_now_and_then(database: sqlite3.Connection, claim: Claim, now_ms: int) 
     Each receipt says itself when it expires: the claim's retention is that of its namespace, and
     says nothing of the others in the file.
     """
-    if claim.retention_ms is None or claim.fence[0] % ONE_IN:
-        return
-    values = {"before_ms": now_ms - LATER_MS, "limit": ROWS}
-    if claim.proofs:
-        database.execute(load("sql/sqlite/sweep_expired_proofs.sql"), values)
-    database.execute(load("sql/sqlite/sweep_expired.sql"), values)
+    sweep_for(database, [claim], now_ms)
+
+
+def sweep_for(database: sqlite3.Connection, claims: Sequence[Claim], now_ms: int) -> None:
+    """Do the same for several claims, in as many statements as for one."""
+    sweeping = [claim for claim in claims if _sweeps(claim)]
+    for proofs in (False, True):
+        limit = ROWS * sum(claim.proofs is proofs for claim in sweeping)
+        if limit:
+            values = {"before_ms": now_ms - LATER_MS, "limit": limit}
+            if proofs:
+                database.execute(load("sql/sqlite/sweep_expired_proofs.sql"), values)
+            database.execute(load("sql/sqlite/sweep_expired.sql"), values)
+
+
+def _sweeps(claim: Claim) -> bool:
+    return claim.retention_ms is not None and claim.fence[0] % ONE_IN == 0
 
 
 def sweep(

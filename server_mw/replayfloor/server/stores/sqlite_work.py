@@ -198,30 +198,6 @@ def committed(work: Callable[[sqlite3.Connection], T], database: sqlite3.Connect
     return result
 
 
-def each_of(works: Sequence[Work[object]]) -> Work[list[object]]:
-    """Return what runs each of several operations; a failure that wrote nothing is its own answer.
-
-    What fails after a write, or ends the transaction, is raised: there is no way to keep what the
-    others did without it.
-    """
-
-    def all_of_them(database: sqlite3.Connection) -> list[object]:
-        answers: list[object] = []
-        for work in works:
-            changes = database.total_changes
-            try:
-                answers.append(work(database))
-            except sqlite3.OperationalError:
-                raise
-            except Exception as error:
-                if database.total_changes != changes or not database.in_transaction:
-                    raise
-                answers.append(error)
-        return answers
-
-    return all_of_them
-
-
 def begin(database: sqlite3.Connection) -> None:
     """Begin a transaction that may write; waits for other processes."""
     database.execute("begin immediate")
