@@ -160,7 +160,9 @@ async def _later(_: PayPalTransmission) -> bool:
     return True
 
 
-@pytest.mark.parametrize("verify", [_later, None, True, "verify"], ids=repr)
+@pytest.mark.parametrize(
+    "verify", [_later, None, True, "verify"], ids=["async", "None", "True", "a text"]
+)
 def test_what_could_not_answer_is_refused_at_construction(
     verify: Callable[[PayPalTransmission], bool],
 ) -> None:

@@ -82,7 +82,16 @@ class Capture:
 
 
 def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
-    headers = tuple([(bytes(name).lower(), bytes(value)) for name, value in pairs])
+    # What is bytes already, as nearly always, is not given to a constructor.
+    headers = tuple(
+        [
+            (
+                name.lower() if type(name) is bytes else bytes(name).lower(),
+                value if type(value) is bytes else bytes(value),
+            )
+            for name, value in pairs
+        ]
+    )
     refuse_unsendable([part for pair in headers for part in pair])
     return headers
 
