@@ -15,6 +15,21 @@ from support.services.postgres_versions import find_versions, start_version
 
 _numbers = itertools.count(1)
 
+LONGEST = ("tests/chaos/", "tests/test_demo.py", "tests/faults/", "tests/test_benchmarks.py")
+"""What takes long is begun first: of several processes none is left alone with it at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put what takes longest at the beginning, in the order of LONGEST."""
+    places = {prefix: place for place, prefix in enumerate(LONGEST)}
+
+    def place(item: pytest.Item) -> int:
+        return next(
+            (at for prefix, at in places.items() if item.nodeid.startswith(prefix)), len(places)
+        )
+
+    items.sort(key=place)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

@@ -125,6 +125,7 @@ def test_every_payment_is_charged_once_on_sqlite(private: Path, payments: Path) 
     _check(_run(private, payments), private)
 
 
+@pytest.mark.slow
 def test_every_payment_is_charged_once_on_postgres_and_redis(
     private: Path, payments: Path, postgres_url: str, redis_url: str
 ) -> None:

@@ -50,7 +50,7 @@ sys.stdin.read()
 PROCESSES = 4
 WRITES_EACH = 20
 PATIENCE_S = 60.0
-FORK_PATIENCE_S = 10.0
+FORK_PATIENCE_S = 30.0
 
 
 class TestMemoryJournal(JournalContract):

@@ -16,7 +16,7 @@ EVENTS = 2_000
 @pytest.mark.parametrize(
     ("deliveries", "events"),
     [
-        pytest.param(500, 100, id="500"),
+        pytest.param(500, 100, id="500", marks=pytest.mark.slow),
         pytest.param(DELIVERIES, EVENTS, id="10,000", marks=pytest.mark.slow),
     ],
 )

@@ -149,6 +149,7 @@ FILL = """
 """
 
 
+@pytest.mark.slow
 def test_what_a_dead_event_holds_does_not_slow_down_others(database: Database) -> None:
     subject_id = item("a", subject="a").subject_id
     assert subject_id is not None

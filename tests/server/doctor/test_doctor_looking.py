@@ -76,6 +76,7 @@ def test_an_ordinary_role_is_told_what_it_may_not_see(patient: Patient) -> None:
     assert worse_than(NOTE, found) == {}
     unseen = [each.check for each in found if not each.seen]
     assert set(unseen) == {
+        "postgres.inbox",
         "postgres.migrations",
         "postgres.orphans",
         "postgres.partitions",
