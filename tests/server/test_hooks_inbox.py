@@ -10,7 +10,7 @@ from typing import IO, cast
 
 import anyio
 import pytest
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from replayfloor.core.errors import ConfigurationError
 from replayfloor.server import (
@@ -29,6 +29,7 @@ from server.apps import raising
 from server.backends import Backend
 from server.hooks import BATCHES, PATH, SHOP, Applying, batch, check, delivery
 from server.wire import Answer, send
+from server.wire import send as deliver
 from server.wsgi_server import ValidatingServer
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +38,11 @@ APPLIED_S = 20.0
 
 
 def receiving(
-    handler: Applying, source: WebhookSource = SHOP, *, workers: int = 2
+    handler: Applying,
+    source: WebhookSource = SHOP,
+    *,
+    workers: int = 2,
+    app: ASGIApp | None = None,
 ) -> IdempotencyMiddleware | WSGIIdempotencyMiddleware:
     """Return a middleware whose route acknowledges first."""
     key = webhook(source, verify=check, ack="first")
@@ -50,7 +55,7 @@ def receiving(
     if backend.is_wsgi:
         made = blocking(handler)
         return WSGIIdempotencyMiddleware(made, principal=None, **urls, **options)
-    return IdempotencyMiddleware(handler, principal=None, **urls, **options)
+    return IdempotencyMiddleware(app or handler, principal=None, **urls, **options)
 
 
 def blocking(handler: Applying) -> WSGIApp:
@@ -141,6 +146,34 @@ async def test_a_handler_that_fails_is_run_again_by_the_workers_and_not_by_its_s
     assert brief([answer]) == [(202, False)]
     assert rows == []
     assert len(handler.bodies) == 2
+
+
+async def test_workers_work_while_the_application_does_and_not_before_it_has_started(
+    asgi_postgres: Backend,
+) -> None:
+    """What a handler needs is made by the application's start, and gone after its end."""
+    backend, seen = asgi_postgres, list[str]()
+    handler = Applying(backend)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            seen.append("applied")
+            await handler(scope, receive, send)
+            return
+        await receive()
+        await anyio.sleep(0.3)  # longer than a worker takes to look into its inbox
+        seen.append("started")
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        seen.append("stopping")
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async with live(receiving(handler, workers=0)) as accepting:
+        await deliver(accepting, delivery())
+    async with live(receiving(handler, app=app)):
+        await applied(backend, ["evt_1"])
+
+    assert seen == ["started", "applied", "stopping"]
 
 
 async def test_a_forgery_is_not_stored(postgres: Backend) -> None:

@@ -209,6 +209,11 @@ class IdempotencyMiddleware:
             self._working = False
             raise
 
+    async def _stop_workers(self) -> None:
+        if self._workers is not None and self._working:
+            self._working = False
+            await self._workers.stop()
+
     def _app_of(self, hook: WebhookKey, delivery: Delivery, delivered: Delivered) -> ASGIApp:
         """Return what is called for an event: the application, or what fills its inbox.
 
@@ -276,15 +281,20 @@ class IdempotencyMiddleware:
 
         if self._maintenance is not None:
             await self._maintenance.start()
-        await self._start_workers(scope.get("state"))
         unread: Message | None = started
 
         async def receive_from_start() -> Message:
             nonlocal unread
             message, unread = unread, None
-            return await receive() if message is None else message
+            message = await receive() if message is None else message
+            if message["type"] == "lifespan.shutdown":
+                # What they apply needs what the application is about to close.
+                await self._stop_workers()
+            return message
 
         async def send_and_close(message: Message) -> None:
+            if message["type"] == "lifespan.startup.complete":
+                await self._start_workers(scope.get("state"))
             if message["type"] in CLOSING:
                 await self._close()
             await send(message)
@@ -304,9 +314,7 @@ class IdempotencyMiddleware:
             self._settled = anyio.Event()
             with anyio.move_on_after(CLEANUP_S):
                 await self._settled.wait()
-        if self._workers is not None and self._working:
-            self._working = False
-            await self._workers.stop()
+        await self._stop_workers()
         if self._maintenance is not None:
             await self._maintenance.stop()
         await self._stores.lock.close()
