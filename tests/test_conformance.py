@@ -22,9 +22,10 @@ RFCS = """
     RA-1 RA-3 P-1 P-2 P-3 P-4 P-5 P-6 P-9 P-10 U7-1 U7-2 U7-3 U7-4 U7-6 U7-7
 """
 CHOICES = "A1 A2 A3 A4 A5 A6 A7 A8 A9 A10 A11 A12 A13 A14 A15 A16 A18 A19"
-BUGS = " ".join(f"B-{number:02}" for number in (*range(1, 45), 51))
+BUGS = " ".join(f"B-{number:02}" for number in (*range(1, 47), 51))
+WEBHOOKS = " ".join(f"SW-{number}" for number in range(1, 13))
 # Written out: a page that was held to itself alone could lose a row, and nobody would notice.
-IDS = f"{DRAFT} {RFCS} {CHOICES} {BUGS}".split()
+IDS = f"{DRAFT} {RFCS} {WEBHOOKS} {CHOICES} {BUGS}".split()
 
 ROW = re.compile(r"^\| ([A-Z][A-Z0-9]*-?[0-9]+b?) \| (.+?) \| (.+) \|$", re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
