@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
+from hypothesis import settings
 
 from support.services import Postgres, Redis, RedisCluster, RedisSentinels, Services
 from support.services.pgbouncer import PgBouncer, find_pgbouncer
@@ -17,6 +18,17 @@ _numbers = itertools.count(1)
 
 LONGEST = ("tests/chaos/", "tests/test_demo.py", "tests/faults/", "tests/test_benchmarks.py")
 """What takes long is begun first: of several processes none is left alone with it at the end."""
+
+
+EVERYDAY_EXAMPLES = 40
+"""Of a property, where its test names no number: hypothesis' own 100 are for the slow run."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let properties be tried with fewer examples every day."""
+    settings.register_profile("everyday", max_examples=EVERYDAY_EXAMPLES)
+    if config.getoption("markexpr") != "slow":
+        settings.load_profile("everyday")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -35,6 +35,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
 
 
+@pytest.mark.slow
 def test_claims_by_size_fills_and_measures_and_reports(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
 

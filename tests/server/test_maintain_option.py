@@ -79,6 +79,7 @@ async def test_an_asgi_application_maintains_from_start_to_shutdown(overdue: Dat
     assert any("1 dropped" in each for each in maintained), events
 
 
+@pytest.mark.slow
 def test_a_wsgi_application_maintains_from_its_first_request(overdue: Database) -> None:
     def inner(_environ: object, start_response: Callable[..., object]) -> list[bytes]:
         start_response("201 Created", [])

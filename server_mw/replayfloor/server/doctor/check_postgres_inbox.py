@@ -12,6 +12,8 @@ from replayfloor.server.doctor.words import about
 
 INBOX: Final = "postgres.inbox"
 
+GRANT: Final = "grant this role select on replayfloor.inbox"
+
 WHY_DEAD: Final = (
     "their senders were told that they were accepted, and nobody tries them again; a dead event "
     "also holds those of its subject, where these are applied in order"
@@ -22,7 +24,7 @@ WHY_OLD: Final = "its sender was told that it was accepted, and it was not appli
 def check_inbox(counts: Read[InboxCounts], limits: Limits) -> Finding:
     """Return whether an event needs a person, or has been waiting for too long."""
     if isinstance(counts, Unread):
-        return unseen(INBOX, counts.reason)
+        return unseen(INBOX, counts.reason, GRANT)
     data: dict[str, float | None] = {
         "waiting": counts.waiting,
         "running": counts.running,
