@@ -33,7 +33,13 @@ from replayfloor.server.options import MiddlewareOptions
 from replayfloor.server.perform_async import CLEANUP_S, AsyncStores
 from replayfloor.server.perform_common import emit
 from replayfloor.server.policy import Options
-from replayfloor.server.requests import FIRST_SENT_HEADER, KEY_HEADER, first_sent_ms, owner
+from replayfloor.server.requests import (
+    FIRST_SENT_HEADER,
+    KEY_HEADER,
+    below,
+    first_sent_ms,
+    owner,
+)
 from replayfloor.server.settings import Stores, build, instance
 from replayfloor.server.stores import AsyncReceipts, open_async_receipts
 from replayfloor.server.webhooks.counts import SourceCounts
@@ -111,7 +117,6 @@ class IdempotencyMiddleware:
         # Made in any case where there is an inbox: it refuses receipts that can have none.
         made = self.inbox_workers() if fills_inbox(self.settings) else None
         self._workers = made if self.settings.inbox_workers else None
-        self._working = False
         self._under_way = 0
         self._settled: anyio.Event | None = None
 
@@ -200,18 +205,11 @@ class IdempotencyMiddleware:
         await self._counted(exchange.run(partial(self._app_of, hook)))
 
     async def _start_workers(self, state: Mapping[str, object] | None = None) -> None:
-        if self._workers is None or self._working:
-            return
-        self._working = True
-        try:
+        if self._workers is not None:
             await self._workers.start(state)
-        except BaseException:
-            self._working = False
-            raise
 
     async def _stop_workers(self) -> None:
-        if self._workers is not None and self._working:
-            self._working = False
+        if self._workers is not None:
             await self._workers.stop()
 
     def _app_of(self, hook: WebhookKey, delivery: Delivery, delivered: Delivered) -> ASGIApp:
@@ -323,6 +321,4 @@ class IdempotencyMiddleware:
 
 def route_path(scope: Scope) -> str:
     """Return the path a route pattern is compared with: decoded, below the root path."""
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "")
-    return path.removeprefix(root) if root and path.startswith(root + "/") else path
+    return below(scope.get("root_path", ""), scope["path"])

@@ -25,6 +25,10 @@ SPOOL_BYTES: Final = 1024 * 1024
 """Bytes of one body that are held in memory: Starlette's own limit for an uploaded file."""
 
 
+NO_FINGERPRINT: Final = Fingerprint(b"")
+"""Of a body that says nothing of the key."""
+
+
 class ReadBody:
     """A complete body and the fingerprint of its request; whoever has it closes it.
 
@@ -146,6 +150,11 @@ def whole_body(head: RequestHead, rule: BodyRule, data: bytes) -> ReadBody:
     What a BodyReader returns of it, without what a reader needs for more pieces.
     """
     return ReadBody(_of_request(head, body_digest(head, rule, data)), len(data), data, None)
+
+
+def read_before(data: bytes) -> ReadBody:
+    """Return a body that is handed on, and was not what the key was made of."""
+    return ReadBody(NO_FINGERPRINT, len(data), data, None)
 
 
 def _of_request(head: RequestHead, digest: bytes) -> Fingerprint:

@@ -26,9 +26,8 @@ from replayfloor.core.claims import (
 )
 from replayfloor.core.drivers import run_async
 from replayfloor.core.effects import Effect, Flow
-from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.server import clock
-from replayfloor.server.body import SPOOL_BYTES, BodyReader, ReadBody, whole_body
+from replayfloor.server.body import SPOOL_BYTES, BodyReader, ReadBody, read_before, whole_body
 from replayfloor.server.body_digest import CHUNK_BYTES
 from replayfloor.server.body_rules import BodyRule
 from replayfloor.server.body_target import asgi_head
@@ -54,9 +53,6 @@ AsyncStores: TypeAlias = Stores[AsyncReceipts, AsyncLock]
 BodyMessages: TypeAlias = Callable[[], Awaitable[Message | None]]
 
 F = TypeVar("F")
-
-NO_FINGERPRINT = Fingerprint(b"")
-"""Of a body that is handed on, and was not what the key was made of."""
 
 CLEANUP_S = 10.0
 """How long cleanup may take after a cancellation: longer than one operation of a store, and short
@@ -206,7 +202,7 @@ class AsyncPerformer:
 
     def use_body(self, data: bytes) -> None:
         """Take a body that was read before."""
-        self._body = ReadBody(NO_FINGERPRINT, len(data), data, None)
+        self._body = read_before(data)
 
     def body_messages(self) -> BodyMessages:
         """Return a function that gives the body message by message, and then None."""

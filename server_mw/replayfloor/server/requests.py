@@ -42,3 +42,8 @@ def owner(named: object) -> str:
             "(refuse unknown callers before this middleware, or pass principal=None)"
         )
     return named
+
+
+def below(root: str, path: str) -> str:
+    """Return a path without the root that it begins with, if it does; both are decoded."""
+    return path.removeprefix(root) if root and path.startswith(root + "/") else path

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import IO, TypeAlias, cast
 
-from replayfloor.core.fingerprint import Fingerprint
 from replayfloor.server import clock
-from replayfloor.server.body import BodyReader, ReadBody
+from replayfloor.server.body import BodyReader, ReadBody, read_before
 from replayfloor.server.body_digest import CHUNK_BYTES
 from replayfloor.server.body_target import wsgi_head
 from replayfloor.server.effects import (
@@ -58,7 +57,7 @@ class WSGIRequest:
 
     def use(self, body: bytes) -> None:
         """Take a body that was read before: the request's own, or a part of it."""
-        self._body = ReadBody(Fingerprint(b""), len(body), body, None)
+        self._body = read_before(body)
 
     def whole(self) -> bytes:
         """Return the body, all of it in memory."""

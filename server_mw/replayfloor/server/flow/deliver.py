@@ -68,11 +68,10 @@ def receive(hook: WebhookKey) -> Flow[Received | Refused | Gone]:
             yield from refusal("", ProblemKind.INVALID_SIGNATURE, hook.source.name)
             return Refused(invalid_signature(str(error)))
     try:
-        events = hook.source.events(delivery)
+        events, retried = hook.source.read(delivery)
     except UnidentifiedEvent as error:
         yield from refusal("", ProblemKind.UNIDENTIFIED_EVENT, hook.source.name)
         return Refused(unidentified_event(str(error)))
-    retried = hook.source.is_retry(delivery)
     name = hook.source.name
     return Received(delivery, tuple(Delivered(name, event, retried) for event in events))
 

@@ -1,11 +1,12 @@
-"""Finishes a claim in the transaction of a handler's own connection to Postgres, in both colours.
+"""Ends a claim, or an event of the inbox, in a handler's own transaction in Postgres. Both colours.
 
 One round trip, whatever the library. The transaction stays the handler's.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -18,13 +19,24 @@ from replayfloor.server.stores.own_connection import refuse_autocommit, unknown
 from replayfloor.server.stores.postgres_link import AnyConnection
 from replayfloor.server.stores.postgres_values import finish_parameters
 
+FINISH: Final = "sql/postgres/finish.sql"
+
 USABLE = "psycopg.Connection, SQLAlchemy's Connection and Session, django.db.connection"
 USABLE_ASYNC = "psycopg.AsyncConnection, SQLAlchemy's AsyncConnection and AsyncSession"
 
 
 def finish_in(connection: object, finish: Finish) -> bool:
     """See `replayfloor.server.stores.Receipts.finish_in`."""
-    statement, values = load("sql/postgres/finish.sql"), finish_parameters(finish)
+    return ended_in(connection, load(FINISH), finish_parameters(finish))
+
+
+async def finish_in_async(connection: object, finish: Finish) -> bool:
+    """See `replayfloor.server.stores.AsyncReceipts.finish_in`."""
+    return await ended_in_async(connection, load(FINISH), finish_parameters(finish))
+
+
+def ended_in(connection: object, statement: LiteralString, values: Mapping[str, object]) -> bool:
+    """Run a fenced statement on a handler's connection; return what it says. Raises UsageError."""
     if run := own_libraries.library_run(connection, "postgresql"):
         return bool(run(statement, values)[0][0])
     if not isinstance(connection, psycopg.Connection):
@@ -36,9 +48,10 @@ def finish_in(connection: object, finish: Finish) -> bool:
         return cursor.execute(statement, values).fetchone() == (True,)
 
 
-async def finish_in_async(connection: object, finish: Finish) -> bool:
-    """See `replayfloor.server.stores.AsyncReceipts.finish_in`."""
-    statement, values = load("sql/postgres/finish.sql"), finish_parameters(finish)
+async def ended_in_async(
+    connection: object, statement: LiteralString, values: Mapping[str, object]
+) -> bool:
+    """See `ended_in`."""
     if run := await own_libraries_async.library_run(connection, "postgresql"):
         return bool((await run(statement, values))[0][0])
     if not isinstance(connection, psycopg.AsyncConnection):

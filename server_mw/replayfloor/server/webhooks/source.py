@@ -117,9 +117,30 @@ class WebhookSource:
         entries of a batch have one id and differ in `compared`. Nothing is told of the others then:
         a success would say that all of them were taken.
         """
+        return self._events(delivery, Told(delivery))
+
+    def is_retry(self, delivery: Delivery) -> bool | None:
+        """Return whether the sender says that it has sent this before; None if it does not say.
+
+        A sender that does not count: True if its attempt is LATE_MS or more after its event.
+        """
+        return self._is_retry(Told(delivery))
+
+    def attempt_of(self, delivery: Delivery) -> Attempt:
+        """Return which delivery of its event this is, as far as the sender says; never fails."""
+        return self._attempt(Told(delivery))
+
+    def read(self, delivery: Delivery) -> tuple[tuple[Event, ...], bool | None]:
+        """Return what `events` and `is_retry` do, and read the body once for both."""
+        told = Told(delivery)
+        return self._events(delivery, told), self._is_retry(told)
+
+    # -- a delivery -------------------------------------------------------------------------------
+
+    def _events(self, delivery: Delivery, told: Told) -> tuple[Event, ...]:
         place = self._places.batch
         if place is None:
-            return (self._event(Told(delivery), ""),)
+            return (self._event(told, ""),)
         try:
             entries = cut(delivery.body, place.pointer)
         except NotTold as error:
@@ -133,16 +154,11 @@ class WebhookSource:
                 raise self._unidentified(f"the event id{where} is that of an entry that differs")
         return tuple(found.values())
 
-    def is_retry(self, delivery: Delivery) -> bool | None:
-        """Return whether the sender says that it has sent this before; None if it does not say.
-
-        A sender that does not count: True if its attempt is LATE_MS or more after its event.
-        """
-        attempt = self.attempt_of(delivery)
+    def _is_retry(self, told: Told) -> bool | None:
+        attempt = self._attempt(told)
         if attempt.number is not None:
             return attempt.number > self.first_attempt
         places = self._places
-        told = Told(delivery)
         if places.attempt is not None:
             return None if told.has(places.attempt) else False
         if places.batch is not None or attempt.sent_ms is None:
@@ -151,9 +167,7 @@ class WebhookSource:
         late = occurred_ms is not None and attempt.sent_ms - occurred_ms >= LATE_MS
         return True if late else None
 
-    def attempt_of(self, delivery: Delivery) -> Attempt:
-        """Return which delivery of its event this is, as far as the sender says; never fails."""
-        told = Told(delivery)
+    def _attempt(self, told: Told) -> Attempt:
         sent_ms = told.time_ms_at(self._places.attempt_time)
         number: int | None = None
         if self._places.attempt is not None:

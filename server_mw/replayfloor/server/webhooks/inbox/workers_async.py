@@ -63,6 +63,7 @@ class AsyncInboxWorkers:
         )
         self._bell = AsyncBell()
         self._workers: list[AsyncWorker] = []
+        self._begun = False
         self._tasks: list[asyncio.Task[None]] = []
         self._listening: asyncio.Task[None] | None = None
         self._state: Mapping[str, object] = {}
@@ -73,13 +74,18 @@ class AsyncInboxWorkers:
         `state` is the lifespan's, which servers hand to each request. A database that does not
         answer yet is waited for; one that was not migrated raises SchemaMissing.
         """
-        if self._tasks:
+        if self._begun:
             return
+        # Set first: whoever asks while the inbox is being opened has nothing to begin.
+        self._begun = True
         self._state = {} if state is None else state
         try:
             await self._inbox.open()
         except StoreUnavailable as error:
             log.warning("starting without the inbox: %s", error)
+        except BaseException:
+            self._begun = False
+            raise
         alarm, settings = AsyncAlarm(), self._settings
         self._workers = [
             AsyncWorker(
@@ -105,7 +111,9 @@ class AsyncInboxWorkers:
         is due again at once; of an external one it is dead, since nobody knows what was done.
         Returns whether all handlers have ended within the time.
         """
-        tasks, self._tasks = self._tasks, []
+        if not self._begun:
+            return True
+        tasks, self._tasks, self._begun = self._tasks, [], False
         for each in self._workers:
             each.stopping = True
         self._bell.ring_all()
