@@ -36,6 +36,7 @@ AXES: Final = {
 }
 SIZE_INCHES: Final = (7.0, 3.4)
 DPI: Final = 100
+HEADROOM: Final = 1.1
 
 
 def draw(part: str, points: Sequence[Point], target: Path) -> None:
@@ -51,7 +52,8 @@ def draw(part: str, points: Sequence[Point], target: Path) -> None:
             panel.plot([point.x for point in own], ys, marker=".", label=line)
         if how.logarithmic:
             panel.set_xscale("log")
-        panel.set_ylim(bottom=0)
+        # Above the highest point, too: a level line would lie on the frame.
+        panel.set_ylim(0, panel.get_ylim()[1] * HEADROOM)
         panel.set_xlabel(how.x)
         panel.set_ylabel("requests a second" if number else how.y)
         panel.grid(visible=True, alpha=0.3)
