@@ -253,12 +253,12 @@ async def test_an_orphan_is_not_asked_about_again_before_the_reconciler_wants_it
     backend: Backend,
 ) -> None:
     await lose_receipt(backend)
-    later, asked = Asked(StillUnknown(ask_again_after_s=0.4)), Asked(Applied(ANSWER))
+    later, asked = Asked(StillUnknown(ask_again_after_s=1.0)), Asked(Applied(ANSWER))
 
     await one_pass(backend, later)
     too_early = await one_pass(backend, asked)
     answer = await send(worker(backend))
-    await anyio.sleep(0.4)
+    await anyio.sleep(1.0)
     in_time = await one_pass(backend, asked)
 
     assert (too_early, in_time) == (Reconciled(), Reconciled(applied=1))
