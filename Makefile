@@ -14,6 +14,9 @@ TYPED := $(foreach root,server_mw client_sdk shared tests examples benchmarks,\
 PIP_CACHE := $(shell test -w "$$HOME" || echo --no-cache-dir)
 PIP := $(BIN)/python -m pip --disable-pip-version-check $(PIP_CACHE)
 
+# Bytecode is kept: each of the tests' thousands of processes would compile the sources again.
+export PYTHONDONTWRITEBYTECODE :=
+
 # pyright: the node of its wheel, whatever else is on PATH, and no question to the network whether
 # there is a newer release.
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0

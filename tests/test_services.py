@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import redis
 
-from support.services import Postgres, Redis, Services
+from support.services import Postgres, Redis, Services, account
 from support.services.processes import alive, children
 from support.services.server import PORT_RANGE
 
@@ -122,6 +122,22 @@ def test_every_test_gets_an_empty_database_and_it_is_gone_afterwards(services: S
 
     named = "select count(*) from pg_database where datname = 'fresh'"
     assert _rows(services.postgres.url, named) == [(0,)]
+
+
+@pytest.mark.parametrize("why", ["TMPDIR", "too little memory"])
+def test_the_servers_files_are_on_disk_if_asked_for_or_if_memory_is_short(
+    monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    if why == "TMPDIR":
+        monkeypatch.setenv("TMPDIR", account.SHARED_TEMP_DIRS[0])
+    else:
+        monkeypatch.delenv("TMPDIR", raising=False)
+        monkeypatch.setattr(account, "MEMORY_MIN_BYTES", 1 << 60)
+
+    made = account.Account.choose().make_dir()
+
+    assert made.parent in {Path(parent).resolve() for parent in account.SHARED_TEMP_DIRS}
+    made.rmdir()
 
 
 def test_postgres_is_as_durable_as_in_production(services: Services) -> None:

@@ -100,7 +100,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(ATTEMPTS, max_size=12), st.lists(STEPS, min_size=1, max_size=6), st.floats(0, 0.99))
 def test_no_history_of_crashes_and_restarts_breaks_a_promise(
     attempts: list[Attempt], steps: list[tuple[CrashPoint | None, float, bool]], draw: float
@@ -126,7 +126,7 @@ def _call_and_check(world: ClientWorld, crash: CrashPoint | None) -> None:
         assert len(world.provider.executions) == 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(ATTEMPTS, max_size=12),
     st.lists(st.tuples(STEPS, st.floats(-3600.0, 3600.0)), min_size=1, max_size=6),

@@ -51,7 +51,7 @@ STEPS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(ATTEMPTS, st.lists(STEPS, min_size=1, max_size=6), st.floats(0, 0.99))
 def test_no_history_breaks_a_promise(
     attempts: list[Attempt], steps: list[Step], draw: float

@@ -9,6 +9,7 @@ import pytest
 from contract.sharded_subjects import place
 from replayfloor.server.stores.migrate import migrate
 from support.services import Postgres, Services
+from support.services.databases import Databases
 from support.services.postgres_beside import start_beside
 
 TEMPLATE = "unplaced_shard"
@@ -41,11 +42,21 @@ def shard_urls(migrated: tuple[Postgres, Postgres]) -> Iterator[tuple[str, str]]
     first.drop("shard")
 
 
-@pytest.fixture
-def fresh_urls(migrated: tuple[Postgres, Postgres]) -> Iterator[tuple[str, str]]:
-    """Two databases that were told of no place; the servers run again afterwards."""
+@pytest.fixture(scope="session")
+def fresh_shards(migrated: tuple[Postgres, Postgres]) -> tuple[Databases, Databases]:
+    """What such databases are taken from, of each server."""
     first, second = migrated
-    yield first.database(FRESH, template=TEMPLATE), second.database(FRESH, template=TEMPLATE)
-    for server in migrated:
+    return Databases(first, FRESH, migrate), Databases(second, FRESH, migrate)
+
+
+@pytest.fixture
+def fresh_urls(
+    migrated: tuple[Postgres, Postgres], fresh_shards: tuple[Databases, Databases]
+) -> Iterator[tuple[str, str]]:
+    """Two databases that were told of no place; the servers run again afterwards."""
+    first, second = fresh_shards
+    urls = first.take(), second.take()
+    yield urls
+    for server, shards, url in zip(migrated, fresh_shards, urls, strict=True):
         server.restore()
-        server.drop(FRESH)
+        shards.give_back(url)

@@ -21,8 +21,8 @@ class TestAsyncPostgresReceipts(ReceiptsContract):
     """AsyncPostgresReceipts on a real Postgres."""
 
     @pytest.fixture
-    async def subject(self, postgres_url: str) -> AsyncIterator[ReceiptsSubject]:
-        async with postgres_subject(postgres_url) as subject:
+    async def subject(self, migrated_own_url: str) -> AsyncIterator[ReceiptsSubject]:
+        async with postgres_subject(migrated_own_url) as subject:
             yield subject
 
 
@@ -30,8 +30,8 @@ class TestPostgresReceipts(ReceiptsContract):
     """PostgresReceipts, each call in a thread of its own."""
 
     @pytest.fixture
-    async def subject(self, postgres_url: str) -> AsyncIterator[ReceiptsSubject]:
-        async with blocking_postgres_subject(postgres_url) as subject:
+    async def subject(self, migrated_own_url: str) -> AsyncIterator[ReceiptsSubject]:
+        async with blocking_postgres_subject(migrated_own_url) as subject:
             yield subject
 
 

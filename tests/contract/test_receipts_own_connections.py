@@ -31,7 +31,6 @@ from contract.subjects import (
 from replayfloor.core.claims import Finish
 from replayfloor.core.errors import UsageError
 from replayfloor.server.stores import AsyncReceipts, Receipts
-from replayfloor.server.stores.migrate import migrate
 from replayfloor.server.stores.postgres import PostgresReceipts
 from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from replayfloor.server.stores.sqlite import SQLiteReceipts
@@ -46,10 +45,10 @@ class TestInPostgres(FinishInContract):
 
     @pytest.fixture(params=IN_POSTGRES)
     async def subject(
-        self, request: pytest.FixtureRequest, postgres_url: str
+        self, request: pytest.FixtureRequest, migrated_own_url: str
     ) -> AsyncIterator[ReceiptsSubject]:
         own = IN_POSTGRES[request.param]
-        async with blocking_postgres_subject(postgres_url, own=own) as subject:
+        async with blocking_postgres_subject(migrated_own_url, own=own) as subject:
             yield subject
 
 
@@ -58,9 +57,11 @@ class TestInPostgresAsync(FinishInContract):
 
     @pytest.fixture(params=IN_POSTGRES_ASYNC)
     async def subject(
-        self, request: pytest.FixtureRequest, postgres_url: str
+        self, request: pytest.FixtureRequest, migrated_own_url: str
     ) -> AsyncIterator[ReceiptsSubject]:
-        async with postgres_subject(postgres_url, own=IN_POSTGRES_ASYNC[request.param]) as subject:
+        async with postgres_subject(
+            migrated_own_url, own=IN_POSTGRES_ASYNC[request.param]
+        ) as subject:
             yield subject
 
 
@@ -133,9 +134,8 @@ async def test_a_connection_of_the_other_colour_is_refused(
                     await async_store.finish_in(other.connection, FINISH)
 
 
-def test_the_transaction_of_the_receipt_is_not_a_handlers_own(postgres_url: str) -> None:
-    migrate(postgres_url)
-    store = PostgresReceipts(postgres_url)
+def test_the_transaction_of_the_receipt_is_not_a_handlers_own(migrated_own_url: str) -> None:
+    store = PostgresReceipts(migrated_own_url)
     transaction = store.begin()
     with pytest.raises(UsageError, match="BorrowedConnection"):
         store.finish_in(transaction.connection, FINISH)

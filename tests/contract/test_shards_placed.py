@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import psycopg
 import pytest
 
@@ -142,7 +144,8 @@ async def test_a_database_that_is_copied_becomes_two_shards_and_forgets_nobodys_
     for id_, fence in keys[:2]:
         await one.finish(Finish(id_, fence, receipt()))
     await one.close()
-    copy = services.postgres.database("copied_shard", template="fresh_shard")
+    template = urlsplit(first).path.lstrip("/")
+    copy = services.postgres.database("copied_shard", template=template)
     for number, url in enumerate((first, copy), 1):
         with psycopg.connect(url, autocommit=True) as database:
             database.execute("select replayfloor.place_shard_v1(%s, 2, true)", (number,))

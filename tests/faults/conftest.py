@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from replayfloor.server.stores.migrate import migrate
 from support.fork_server import ForkServer
 from support.ledger import Ledger
 from support.tcp_proxy import TcpProxy, tcp_proxy
@@ -102,7 +101,7 @@ def workers(
 
 @pytest.fixture
 def postgres_stack(
-    postgres_url: str,
+    migrated_own_url: str,
     redis_url: str,
     forks: ForkServer,
     tmp_path: Path,
@@ -110,25 +109,24 @@ def postgres_stack(
     side: str,
 ) -> Iterator[Stack]:
     """Postgres receipts and a Redis lock."""
-    migrate(postgres_url)
-    ledger = Ledger(postgres_url)
+    ledger = Ledger(migrated_own_url)
     ledger.create()
 
     def claims() -> int:
-        with psycopg.connect(postgres_url) as database:
+        with psycopg.connect(migrated_own_url) as database:
             row = database.execute("select count(*) from replayfloor.claims").fetchone()
         assert row is not None
         return int(row[0])
 
     environment = {
-        "LEDGER_RECEIPTS": postgres_url,
+        "LEDGER_RECEIPTS": migrated_own_url,
         "LEDGER_LOCK": redis_url,
         "LEDGER_LEASE_S": str(lease_s),
         "LEDGER_SIDE": side,
     }
     with workers(forks, tmp_path, environment) as make:
         pair = (make().start(), make().start())
-        yield Stack(pair, ledger, claims, postgres_url, redis_url, make)
+        yield Stack(pair, ledger, claims, migrated_own_url, redis_url, make)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 SIMULTANEOUS = 32
 ROUNDS = 50
-ROUNDS_OF_THREADS = 10
+EVERYDAY_ROUNDS = 10
 POST_S = 30.0
 
 
@@ -60,7 +60,14 @@ async def run_rounds(stack: Stack, path: str, rounds: int, count: int) -> None:
             assert stack.rows(payment) == 1
 
 
-@pytest.mark.parametrize(("side", "rounds"), [("asgi", ROUNDS), ("wsgi", ROUNDS_OF_THREADS)])
+@pytest.mark.parametrize(
+    ("side", "rounds"),
+    [
+        ("asgi", EVERYDAY_ROUNDS),
+        pytest.param("asgi", ROUNDS, marks=pytest.mark.slow),
+        ("wsgi", EVERYDAY_ROUNDS),
+    ],
+)
 @pytest.mark.parametrize("path", ["/atomic", "/external"])
 async def test_of_32_simultaneous_requests_over_two_workers_one_executes(
     postgres_stack: Stack, path: str, rounds: int

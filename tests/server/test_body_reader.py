@@ -80,7 +80,7 @@ bodies = st.one_of(
 
 
 @given(bodies, st.lists(st.integers(0, 120)), st.integers(0, 80), st.sampled_from(RULES))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_neither_the_pieces_nor_the_place_change_the_fingerprint_or_the_body(
     kind_and_body: tuple[bytes, bytes], cuts: list[int], spool_bytes: int, rule: BodyRule
 ) -> None:

@@ -24,7 +24,6 @@ from replayfloor.core.errors import ReceiptCorrupt, StoreUnavailable
 from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import Receipt
-from replayfloor.server.stores.migrate import migrate
 from replayfloor.server.stores.postgres import PostgresReceipts
 from replayfloor.server.stores.sqlite import SQLiteReceipts
 from replayfloor.testing.contract import claim, new_fence, new_id, receipt
@@ -64,8 +63,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
             receipts, together(receipts._operations), together(receipts._operations), spoil
         )
     else:
-        url: str = request.getfixturevalue("postgres_url")
-        migrate(url)
+        url: str = request.getfixturevalue("migrated_own_url")
         receipts = PostgresReceipts(url)
 
         def spoil(id_: ReceiptId) -> None:
@@ -166,14 +164,13 @@ def test_a_finish_that_the_database_refuses_fails_alone(store: Store) -> None:
 
 
 def test_when_the_connection_is_cut_each_claim_has_its_own_failure(
-    postgres_url: str,
+    migrated_own_url: str,
 ) -> None:
-    migrate(postgres_url)
-    receipts = PostgresReceipts(postgres_url)
+    receipts = PostgresReceipts(migrated_own_url)
     receipts.open()
     crowd = together(receipts._claims)
     ids = [new_id() for _ in range(3)]
-    with psycopg.connect(postgres_url, autocommit=True) as other:
+    with psycopg.connect(migrated_own_url, autocommit=True) as other:
         other.execute("begin; lock table replayfloor.claims in access exclusive mode")
 
         def cut() -> None:
@@ -181,7 +178,7 @@ def test_when_the_connection_is_cut_each_claim_has_its_own_failure(
                 "select pg_terminate_backend(pid) from pg_stat_activity "
                 "where wait_event_type = 'Lock'"
             )
-            with psycopg.connect(postgres_url, autocommit=True) as third:
+            with psycopg.connect(migrated_own_url, autocommit=True) as third:
                 until(lambda: bool(third.execute(query).fetchall()))
 
         cutting = crowd.pool.submit(cut)
@@ -198,11 +195,10 @@ def test_when_the_connection_is_cut_each_claim_has_its_own_failure(
 
 
 def test_what_failed_before_the_commit_is_told_however_the_answers_arrive(
-    postgres_url: str,
+    migrated_own_url: str,
 ) -> None:
     """The COMMIT is sent along with the finish, and says itself only that it was skipped."""
-    migrate(postgres_url)
-    receipts = PostgresReceipts(postgres_url)
+    receipts = PostgresReceipts(migrated_own_url)
     for _ in range(60):
         lost = receipts.begin()
         assert not lost.commit(Finish(new_id(), new_fence(), receipt()))

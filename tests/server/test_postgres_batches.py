@@ -26,7 +26,6 @@ from replayfloor.core.claims import (
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import Receipt
 from replayfloor.server.resources import load
-from replayfloor.server.stores.migrate import migrate
 from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from replayfloor.server.stores.postgres_batch import ENTRIES_MAX
 from replayfloor.testing.contract import LONG_MS, REQUEST, new_fence, new_id
@@ -37,9 +36,8 @@ RETENTION_MS = 3_600_000
 
 
 @pytest.fixture
-def migrated_url(postgres_url: str) -> str:
-    migrate(postgres_url)
-    return postgres_url
+def migrated_url(migrated_own_url: str) -> str:
+    return migrated_own_url
 
 
 @pytest.fixture
@@ -176,12 +174,12 @@ async def test_a_fence_that_was_lost_is_not_obeyed_beside_those_that_stand(
 
 
 async def test_a_handler_that_holds_its_own_transaction_stalls_nobody(
-    receipts: AsyncPostgresReceipts, postgres_url: str
+    receipts: AsyncPostgresReceipts, migrated_own_url: str
 ) -> None:
     """It has deleted its claim and not committed; an insert of the same id would wait for it."""
     held, others = claim(), [claim() for _ in range(10)]
     await receipts.claim(held)
-    async with await psycopg.AsyncConnection.connect(postgres_url) as own:
+    async with await psycopg.AsyncConnection.connect(migrated_own_url) as own:
         assert await receipts.finish_in(own, finish(held))
         async with asyncio.timeout(3):
             answers = await asyncio.gather(

@@ -15,7 +15,6 @@ from replayfloor.core.claims import ClaimAnswer, Claimed, Finish, Finished, InFl
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.server.stores import AsyncReceipts
-from replayfloor.server.stores.migrate import migrate
 from replayfloor.server.stores.postgres import PostgresReceipts
 from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from replayfloor.testing.contract import claim, new_fence, new_id, receipt
@@ -46,12 +45,13 @@ def make(colour: str, url: str) -> AsyncReceipts:
 
 
 @pytest.fixture(params=["async", "blocking"])
-async def store(request: pytest.FixtureRequest, postgres_url: str) -> AsyncIterator[AsyncReceipts]:
+async def store(
+    request: pytest.FixtureRequest, migrated_own_url: str
+) -> AsyncIterator[AsyncReceipts]:
     """A store that has not been opened, on a database with a ledger."""
-    migrate(postgres_url)
-    with psycopg.connect(postgres_url, autocommit=True) as database:
+    with psycopg.connect(migrated_own_url, autocommit=True) as database:
         database.execute("create table ledger (id bytea)")
-    store = make(request.param, postgres_url)
+    store = make(request.param, migrated_own_url)
     yield store
     await store.close()
 
@@ -119,7 +119,7 @@ async def test_a_transaction_that_finds_no_connection_free_ends_in_time(
 
 
 async def test_a_server_that_hangs_ends_a_handlers_transaction_in_time_and_nobody_guesses(
-    store: AsyncReceipts, postgres_server: Postgres, postgres_url: str
+    store: AsyncReceipts, postgres_server: Postgres, migrated_own_url: str
 ) -> None:
     id_, fence = new_id(), new_fence()
     await store.claim(claim(id_, fence))
@@ -131,9 +131,9 @@ async def test_a_server_that_hangs_ends_a_handlers_transaction_in_time_and_nobod
         await transaction.commit(Finish(id_, fence, receipt()))
 
     postgres_server.thaw()
-    await _until_all_has_ended(postgres_url)
+    await _until_all_has_ended(migrated_own_url)
     answer = await store.claim(claim(id_, new_fence()))
-    assert (_entries(postgres_url), type(answer)) in BOTH_OR_NEITHER
+    assert (_entries(migrated_own_url), type(answer)) in BOTH_OR_NEITHER
 
 
 async def test_a_rollback_on_a_server_that_hangs_ends_in_time_and_raises_nothing(
@@ -147,27 +147,27 @@ async def test_a_rollback_on_a_server_that_hangs_ends_in_time_and_raises_nothing
 
 
 async def test_a_finish_that_waits_for_a_lock_ends_in_time_and_nobody_guesses(
-    store: AsyncReceipts, postgres_url: str
+    store: AsyncReceipts, migrated_own_url: str
 ) -> None:
     id_, fence = new_id(), new_fence()
     await store.claim(claim(id_, fence))
     transaction = await store.begin()
     await transaction.connection.execute("insert into ledger values (%s)", (id_,))
 
-    with psycopg.connect(postgres_url) as other:
+    with psycopg.connect(migrated_own_url) as other:
         other.execute("select from replayfloor.claims for update")
         async with unavailable_in_time(performed=(None,)):
             await transaction.commit(Finish(id_, fence, receipt()))
 
-    await _until_all_has_ended(postgres_url)
+    await _until_all_has_ended(migrated_own_url)
     answer = await store.claim(claim(id_, new_fence()))
-    assert (_entries(postgres_url), type(answer)) in BOTH_OR_NEITHER
+    assert (_entries(migrated_own_url), type(answer)) in BOTH_OR_NEITHER
 
 
 async def test_a_commit_whose_answer_does_not_come_is_not_said_to_have_failed(
-    store: AsyncReceipts, postgres_url: str
+    store: AsyncReceipts, migrated_own_url: str
 ) -> None:
-    with psycopg.connect(postgres_url, autocommit=True) as database:
+    with psycopg.connect(migrated_own_url, autocommit=True) as database:
         database.execute(SLOW_COMMIT)
     id_, fence = new_id(), new_fence()
     await store.claim(claim(id_, fence))
@@ -181,7 +181,7 @@ async def test_a_commit_whose_answer_does_not_come_is_not_said_to_have_failed(
         # No event to wait for: what happens, happens in another process.
         while not isinstance(await _patient_claim(store, id_), Finished):  # noqa: ASYNC110
             await anyio.sleep(0.1)
-    assert _entries(postgres_url) == 1
+    assert _entries(migrated_own_url) == 1
 
 
 async def _until_all_has_ended(url: str) -> None:

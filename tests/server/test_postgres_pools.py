@@ -11,7 +11,6 @@ import pytest
 
 from replayfloor.core.errors import StoreUnavailable
 from replayfloor.server.stores import AsyncReceipts
-from replayfloor.server.stores.migrate import migrate
 from replayfloor.server.stores.postgres import PostgresReceipts
 from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from replayfloor.testing.contract import all_at_once, claim, new_fence, new_id
@@ -33,21 +32,22 @@ def make(colour: str, url: str, operation_s: float = 5.0) -> AsyncReceipts:
 
 
 @pytest.fixture(params=COLOURS)
-async def store(request: pytest.FixtureRequest, postgres_url: str) -> AsyncIterator[AsyncReceipts]:
+async def store(
+    request: pytest.FixtureRequest, migrated_own_url: str
+) -> AsyncIterator[AsyncReceipts]:
     """A store on a migrated database; closed also if the test fails, as its pools would go on."""
-    migrate(postgres_url)
-    store = make(request.param, postgres_url)
+    store = make(request.param, migrated_own_url)
     yield store
     await store.close()
 
 
 async def test_simultaneous_first_requests_open_one_pair_of_pools(
-    postgres_url: str, store: AsyncReceipts
+    migrated_own_url: str, store: AsyncReceipts
 ) -> None:
     await all_at_once([partial(store.claim, claim(new_id(), new_fence())) for _ in range(32)])
     await store.close()
 
-    await no_connection_is_left(postgres_url)
+    await no_connection_is_left(migrated_own_url)
 
 
 @pytest.mark.parametrize("colour", COLOURS)
@@ -81,11 +81,11 @@ async def test_a_request_right_after_a_failed_opening_is_refused_at_once(colour:
 
 
 async def test_an_idle_connection_that_the_server_closed_costs_no_request(
-    postgres_url: str, store: AsyncReceipts
+    migrated_own_url: str, store: AsyncReceipts
 ) -> None:
     await all_at_once([partial(store.claim, claim(new_id(), new_fence())) for _ in range(16)])
 
-    with psycopg.connect(postgres_url, autocommit=True) as database:
+    with psycopg.connect(migrated_own_url, autocommit=True) as database:
         # With the time it may take, so that it returns when they have gone, and not before.
         database.execute(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity"

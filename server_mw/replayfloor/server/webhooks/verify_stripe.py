@@ -32,9 +32,9 @@ class StripeSignature:
         StripeSignature("whsec_...")
         StripeSignature("whsec_old", "whsec_new")      # while one replaces the other
 
-    One valid `v1` is enough, by any of the secrets; other schemes (`v0`) and elements without "="
-    are passed over. More than one `t`, or more than SIGNATURES_MAX elements, are refused. What is
-    accepted here the package `stripe` accepts as well; beyond it, a timestamp that is too far in
+    One valid `v1` is enough, by any of the secrets; other schemes (`v0`) are passed over. An
+    element without "=", more than one `t`, or more than SIGNATURES_MAX elements, are refused. What
+    is accepted here the package `stripe` accepts as well; beyond it, a timestamp that is too far in
     the future is refused, and a body need not be UTF-8.
 
     Args:
@@ -81,9 +81,11 @@ def _parts(text: str) -> tuple[str, list[str]]:
         raise InvalidSignature(
             f"{_HEADER} has {len(elements)} elements; at most {SIGNATURES_MAX} are looked at"
         )
+    if not all("=" in element for element in elements):
+        raise InvalidSignature(f'{_HEADER} has an element without "=": expected t=…,v1=…')
     pairs = [element.partition("=") for element in elements]
-    stamps = [value for scheme, equals, value in pairs if scheme == "t" and equals]
-    given = [value for scheme, equals, value in pairs if scheme == "v1" and equals]
+    stamps = [value for scheme, _equals, value in pairs if scheme == "t"]
+    given = [value for scheme, _equals, value in pairs if scheme == "v1"]
     if len(stamps) != 1:
         raise InvalidSignature(f"{_HEADER} has {len(stamps)} timestamps (t=): expected one")
     if not given:
