@@ -58,7 +58,9 @@ def _never_tells(lines: list[bytes], message: str) -> None:
     """The refusal is sent back and logged, and a key may be a secret."""
     for line in lines:
         told = line.decode("latin-1").strip(' "')
-        assert len(told) < 12 or told not in message, "the refusal repeats the value"
+        # The header's name stands in every refusal, and an input may consist of it.
+        own = told.replace("Idempotency-Key", "")
+        assert len(own) < 12 or told not in message, "the refusal repeats the value"
 
 
 def _expected(raw: bytes, rules: KeyRules) -> str | None:
