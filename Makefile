@@ -57,9 +57,9 @@ imports: install ## who may import whom
 	$(BIN)/lint-imports --no-logo
 
 # Most tests wait, for a lease or a server, more than they compute.
-WORKERS ?= 4
+WORKERS ?= 3
 
-unit: install ## the tests alone, WORKERS=4 at a time, each with servers of its own
+unit: install ## the tests alone, WORKERS=3 at a time, each with servers of its own
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist worksteal
 
 test-slow: install ## the tests marked slow

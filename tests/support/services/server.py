@@ -18,8 +18,9 @@ from .processes import Watchdog, children, send
 
 LOOPBACK = "127.0.0.1"
 # Below Linux's ephemeral range (32768 and up), so that no client socket takes the port while the
-# server is down; 10000 more (the bus of a Redis Cluster) is still a port.
-PORT_RANGE = (15000, 31999)
+# server is down. The bus of a Redis Cluster is at a port 10000 higher: of those, too, none is given
+# to another server, also while the node is down.
+PORT_RANGE = (15000, 21999)
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 POLL_S = 0.01
