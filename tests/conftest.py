@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from replayfloor.server.stores.migrate import migrate
+from support.garbage import to_be_kept
 from support.services import Postgres, Redis, RedisCluster, RedisSentinels, Services
 from support.services.databases import Databases
 from support.services.pgbouncer import PgBouncer, find_pgbouncer
@@ -34,12 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect thirteen thousand tests without looking for garbage among them, then or later."""
-    gc.disable()
-    try:
+    with to_be_kept():
         return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -93,25 +89,21 @@ def _migrated_databases(services: Services) -> Databases:
 
 
 @pytest.fixture
-def postgres_url(services: Services, _empty_databases: Databases) -> Iterator[str]:
+def postgres_url(_empty_databases: Databases) -> Iterator[str]:
     """The address of an empty database, as a new one is; nobody else's until the test is over."""
-    url = _empty_databases.take()
-    yield url
-    services.postgres.restore()
-    _empty_databases.give_back(url)
+    with _empty_databases.lent() as url:
+        yield url
 
 
 @pytest.fixture
-def migrated_own_url(services: Services, _migrated_databases: Databases) -> Iterator[str]:
+def migrated_own_url(_migrated_databases: Databases) -> Iterator[str]:
     """The same with our schema, as `migrate` makes it in a new one: ten times as fast.
 
     For a test to which it matters how large a table is on disk, or how many dead rows it has,
     `postgres_url` is the one to migrate.
     """
-    url = _migrated_databases.take()
-    yield url
-    services.postgres.restore()
-    _migrated_databases.give_back(url)
+    with _migrated_databases.lent() as url:
+        yield url
 
 
 @pytest.fixture

@@ -12,9 +12,6 @@ from support.services import Postgres, Services
 from support.services.databases import Databases
 from support.services.postgres_beside import start_beside
 
-TEMPLATE = "unplaced_shard"
-FRESH = "fresh_shard"
-
 
 @pytest.fixture(scope="session")
 def second_server(services: Services) -> Postgres:
@@ -23,40 +20,25 @@ def second_server(services: Services) -> Postgres:
 
 
 @pytest.fixture(scope="session")
-def migrated(services: Services, second_server: Postgres) -> Iterator[tuple[Postgres, Postgres]]:
-    """Two servers, each with a migrated database to copy."""
-    servers = services.postgres, second_server
-    for server in servers:
-        migrate(server.database(TEMPLATE))
-    yield servers
-    services.postgres.drop(TEMPLATE)
+def fresh_shards(services: Services, second_server: Postgres) -> tuple[Databases, Databases]:
+    """What databases are taken from that were told of no place, on each of two servers."""
+    name = "fresh_shard"
+    return Databases(services.postgres, name, migrate), Databases(second_server, name, migrate)
 
 
 @pytest.fixture(scope="session")
-def shard_urls(migrated: tuple[Postgres, Postgres]) -> Iterator[tuple[str, str]]:
+def shard_urls(fresh_shards: tuple[Databases, Databases]) -> Iterator[tuple[str, str]]:
     """Two databases on two servers, shard 1 and shard 2; no test meets another's keys."""
-    first, second = migrated
-    urls = first.database("shard", template=TEMPLATE), second.database("shard", template=TEMPLATE)
-    place(urls)
-    yield urls
-    first.drop("shard")
-
-
-@pytest.fixture(scope="session")
-def fresh_shards(migrated: tuple[Postgres, Postgres]) -> tuple[Databases, Databases]:
-    """What such databases are taken from, of each server."""
-    first, second = migrated
-    return Databases(first, FRESH, migrate), Databases(second, FRESH, migrate)
+    first, second = fresh_shards
+    with first.lent() as one, second.lent() as other:
+        urls = one, other
+        place(urls)
+        yield urls
 
 
 @pytest.fixture
-def fresh_urls(
-    migrated: tuple[Postgres, Postgres], fresh_shards: tuple[Databases, Databases]
-) -> Iterator[tuple[str, str]]:
+def fresh_urls(fresh_shards: tuple[Databases, Databases]) -> Iterator[tuple[str, str]]:
     """Two databases that were told of no place; the servers run again afterwards."""
     first, second = fresh_shards
-    urls = first.take(), second.take()
-    yield urls
-    for server, shards, url in zip(migrated, fresh_shards, urls, strict=True):
-        server.restore()
-        shards.give_back(url)
+    with first.lent() as one, second.lent() as other:
+        yield one, other

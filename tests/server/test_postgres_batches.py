@@ -36,20 +36,15 @@ RETENTION_MS = 3_600_000
 
 
 @pytest.fixture
-def migrated_url(migrated_own_url: str) -> str:
-    return migrated_own_url
-
-
-@pytest.fixture
-async def receipts(migrated_url: str) -> AsyncIterator[AsyncPostgresReceipts]:
-    store = AsyncPostgresReceipts(migrated_url)
+async def receipts(migrated_own_url: str) -> AsyncIterator[AsyncPostgresReceipts]:
+    store = AsyncPostgresReceipts(migrated_own_url)
     yield store
     await store.close()
 
 
 @pytest.fixture
-def database(migrated_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(migrated_url, autocommit=True) as connection:
+def database(migrated_own_url: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(migrated_own_url, autocommit=True) as connection:
         yield connection
 
 

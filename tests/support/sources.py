@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import functools
-import gc
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+
+from .garbage import to_be_kept
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_ROOTS = ("server_mw", "client_sdk", "shared")
@@ -80,10 +81,6 @@ def text_of(path: Path) -> str:
 @functools.cache
 def tree_of(path: Path) -> ast.Module:
     """Return the syntax tree of a Python file."""
-    # All trees together are millions of objects that stay: no look for garbage is to visit them.
-    gc.disable()
-    try:
+    # All trees together are millions of objects that stay.
+    with to_be_kept():
         return ast.parse(text_of(path), filename=str(path))
-    finally:
-        gc.freeze()
-        gc.enable()

@@ -9,7 +9,7 @@ Whatever cannot be cleaned costs time, therefore, and never reaches another test
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
@@ -110,10 +110,10 @@ class _Kept:
 
 
 class Databases:
-    """`url = databases.take()`, and `databases.give_back(url)` when the test is over.
+    """`with databases.lent() as url:`, or `take`, and `give_back` when the test is over.
 
     Args:
-        server: where they are; it runs whenever something is asked of this.
+        server: where they are; it runs again whenever one is given back.
         prefix: of their names.
         prepare: what makes a new one ready, by its address, a migration for example; what it has
             made is there for every test, with these rows. Without it they are empty.
@@ -129,6 +129,13 @@ class Databases:
         self._free: list[_Kept] = []
         self._taken: dict[str, _Kept] = {}
 
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[str]:
+        """Lend the address of a database that is as a new one."""
+        url = self.take()
+        yield url
+        self.give_back(url)
+
     def take(self) -> str:
         """Return the address of a database that is as a new one."""
         kept = self._free.pop() if self._free else self._make()
@@ -139,6 +146,7 @@ class Databases:
     def give_back(self, url: str) -> None:
         """Make it as new for the next who asks, or drop it."""
         kept = self._taken.pop(url)
+        self._server.restore()
         clean = False
         with contextlib.suppress(psycopg.Error), self._connect(kept.name) as database:
             clean = self._cleaned(database, kept)

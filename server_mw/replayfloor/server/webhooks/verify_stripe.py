@@ -81,9 +81,9 @@ def _parts(text: str) -> tuple[str, list[str]]:
         raise InvalidSignature(
             f"{_HEADER} has {len(elements)} elements; at most {SIGNATURES_MAX} are looked at"
         )
-    if not all("=" in element for element in elements):
-        raise InvalidSignature(f'{_HEADER} has an element without "=": expected t=…,v1=…')
     pairs = [element.partition("=") for element in elements]
+    if not all(equals for _scheme, equals, _value in pairs):
+        raise InvalidSignature(f'{_HEADER} has an element without "=": expected t=…,v1=…')
     stamps = [value for scheme, _equals, value in pairs if scheme == "t"]
     given = [value for scheme, _equals, value in pairs if scheme == "v1"]
     if len(stamps) != 1:
