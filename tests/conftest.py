@@ -14,7 +14,8 @@ from support.garbage import to_be_kept
 from support.services import Postgres, Redis, RedisCluster, RedisSentinels, Services
 from support.services.databases import Databases
 from support.services.pgbouncer import PgBouncer, find_pgbouncer
-from support.services.postgres_versions import find_versions, start_version
+from support.services.postgres_beside import start_beside
+from support.services.postgres_versions import find_versions
 
 LONGEST = ("tests/chaos/", "tests/test_demo.py", "tests/faults/", "tests/test_benchmarks.py")
 """What takes long is begun first: of several processes none is left alone with it at the end."""
@@ -161,6 +162,6 @@ def postgres_versions(services: Services) -> Callable[[int], Postgres]:
     def start(major: int) -> Postgres:
         if major not in binaries:
             pytest.skip(f"there is no Postgres {major} here; found: {sorted(binaries)}")
-        return start_version(services, f"pg{major}", binaries[major])
+        return start_beside(services, f"pg{major}", binaries[major])
 
     return start

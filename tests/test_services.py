@@ -16,6 +16,7 @@ import pytest
 import redis
 
 from support.services import Postgres, Redis, Services, account
+from support.services.binaries import PostgresBinaries
 from support.services.processes import alive, children
 from support.services.server import PORT_RANGE
 
@@ -138,6 +139,21 @@ def test_the_servers_files_are_on_disk_if_asked_for_or_if_memory_is_short(
 
     assert made.parent in {Path(parent).resolve() for parent in account.SHARED_TEMP_DIRS}
     made.rmdir()
+
+
+def test_two_servers_may_need_a_copy_of_the_same_programs(
+    services: Services, tmp_path: Path
+) -> None:
+    program = tmp_path / "wheel" / "bin" / "postgres"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o600)  # so that nobody can run it where it is
+    found = PostgresBinaries(program.parent, program.parents[1])
+
+    copies = [found.readable_by(services.site.account, tmp_path / "bin") for _ in range(2)]
+
+    assert copies == [tmp_path / "bin" / "wheel" / "bin"] * 2
+    assert (copies[0] / "postgres").read_text() == program.read_text()
 
 
 def test_postgres_is_as_durable_as_in_production(services: Services) -> None:

@@ -22,7 +22,8 @@ from replayfloor.server.stores.postgres_async import AsyncPostgresReceipts
 from replayfloor.testing.contract import all_at_once, claim, new_fence, new_id
 from replayfloor.testing.threads import in_threads
 from support.services import Postgres, Services
-from support.services.postgres_versions import find_versions, start_version
+from support.services.postgres_beside import start_beside
+from support.services.postgres_versions import find_versions
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +42,7 @@ def tls_postgres(services: Services) -> Postgres:
     for path in (folder, *folder.iterdir()):
         path.chmod(0o700 if path.is_dir() else 0o600)
         os.chown(path, services.site.account.uid, services.site.account.gid)
-    return start_version(services, "tls", able[max(able)], ssl="on", **settings)
+    return start_beside(services, "tls", able[max(able)], ssl="on", **settings)
 
 
 @pytest.fixture

