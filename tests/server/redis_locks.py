@@ -78,8 +78,10 @@ async def opened(colour: Colour, url: str, timeout_s: float = LOCK_S) -> AsyncIt
         lock = AsyncRedisLock(url, timeout_s=timeout_s, clock=clock)
     else:
         lock = ThreadedLock(RedisLock(url, timeout_s=timeout_s, clock=clock))
-    yield Opened(lock, clock)
-    await lock.close()
+    try:
+        yield Opened(lock, clock)
+    finally:
+        await lock.close()
 
 
 @asynccontextmanager

@@ -63,7 +63,7 @@ async def test_connections_to_a_frozen_primary_do_not_outlast_its_failover(
         frozen.freeze()
         for each in locks:
             assert await each.try_one() == LockUnavailable()
-        await until(lambda: redis_sentinels.primary is not frozen)
+        await until(lambda: redis_sentinels.has_replaced(frozen))
         for each in locks:
             each.clock.let_probe()
             assert await until_it_works(each) <= 1

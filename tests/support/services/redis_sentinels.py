@@ -86,8 +86,17 @@ class RedisSentinels:
     def primary(self) -> Redis:
         """The server that the sentinels name."""
         witness = next(sentinel for sentinel in self.sentinels if sentinel.answering)
-        _host, port = ask_list(witness.port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+        port = _named_by(witness)
         return next(server for server in self.servers if str(server.port) == port)
+
+    def has_replaced(self, server: Redis) -> bool:
+        """Say whether another server is in charge, and every sentinel that answers names it.
+
+        One of them is the first to know; who asks the next is sent to the old one for a while.
+        """
+        named = {_named_by(sentinel) for sentinel in self.sentinels if sentinel.answering}
+        others = {str(other.port) for other in self.servers if other is not server}
+        return named == others and replication(int(named.pop()))["role"] == "master"
 
     @property
     def replica(self) -> Redis:
@@ -138,3 +147,8 @@ class RedisSentinels:
 
 def _link_of(replica: Redis) -> str:
     return replication(replica.port).get("master_link_status", "")
+
+
+def _named_by(sentinel: Redis) -> str:
+    _host, port = ask_list(sentinel.port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+    return port
