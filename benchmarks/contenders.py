@@ -26,6 +26,7 @@ from benchmarks.app_spec import AppSpec, Protection
 from benchmarks.apps import LEDGER_TABLE
 from benchmarks.claims_by_size import version
 from benchmarks.client_calls import ALONE
+from benchmarks.collector import VARIABLE, Collector
 from benchmarks.handlers import HOLD
 from benchmarks.load_plan import BODY, Outcome, Plan, key_of
 from benchmarks.processes import (
@@ -73,6 +74,7 @@ class Bench:
     servers: Servers
     load: LoadGenerator
     folder: Path
+    collector: Collector
     _numbers: count[int]
 
     def about(self) -> dict[str, object]:
@@ -82,6 +84,7 @@ class Bench:
             "postgres": version(self.servers.postgres.url),
             "python": platform.python_version(),
             "cpus": os.cpu_count(),
+            "collector": self.collector,
             "load": round(os.getloadavg()[0], 1),
         }
 
@@ -126,12 +129,11 @@ class Bench:
     def _worker(self, scenario: Scenario, contender: Contender) -> Generator[Worker]:
         spec = self._spec(scenario, contender)
         port = free_port()
-        if scenario.kind == "asgi":
-            with worker(python_worker(spec.as_json(), port), port) as served:
-                yield served
-        else:
-            with worker(gunicorn(port), port, {"BENCH_APP": spec.as_json()}) as served:
-                yield served
+        asgi = scenario.kind == "asgi"
+        command = python_worker(spec.as_json(), port) if asgi else gunicorn(port)
+        environment = {"BENCH_APP": spec.as_json(), VARIABLE: self.collector}
+        with worker(command, port, environment) as served:
+            yield served
 
     def fresh_spec(self, protection: Protection) -> AppSpec:
         """Make a Postgres and a Redis database for first requests, and say where they are."""
@@ -210,11 +212,14 @@ def gunicorn(
 
 
 @contextmanager
-def open_bench() -> Generator[Bench]:
-    """Start the servers and the load generator; end them at the end."""
+def open_bench(collector: Collector = "default") -> Generator[Bench]:
+    """Start the servers and the load generator; end them at the end.
+
+    `collector` is that of the workers of scenarios.
+    """
     with (
         tempfile.TemporaryDirectory() as folder,
         private_servers() as servers,
         load_generator() as load,
     ):
-        yield Bench(servers, load, Path(folder), count(1))
+        yield Bench(servers, load, Path(folder), collector, count(1))

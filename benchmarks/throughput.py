@@ -11,7 +11,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
+from benchmarks.collector import Collector
 from benchmarks.contenders import Bench, open_bench
 from benchmarks.load_plan import Outcome
 from benchmarks.processes import BenchmarkFailed
@@ -29,6 +31,7 @@ class Options:
     concurrency: list[int]
     seconds: float
     rounds: int
+    collector: Collector
     json: Path | None
     strict: bool
     profile: Profile | None
@@ -42,6 +45,8 @@ def options_of(arguments: Sequence[str] | None) -> Options:
     add("--concurrency", nargs="+", type=int, default=[1, 16, 64], help="connections (%(default)s)")
     add("--seconds", type=float, default=3.0, help="measured in each turn (%(default)s)")
     add("--rounds", type=int, default=5, help="turns of each contender (%(default)s)")
+    collectors = get_args(Collector)
+    add("--collector", choices=collectors, default="advised", help="of garbage (%(default)s)")
     add("--json", type=Path, help="write every outcome to this file")
     add("--strict", action="store_true", help="exit 1 if a goal is missed")
     add("--profile", choices=["py-spy"], help="record every worker in each of its turns")
@@ -55,6 +60,7 @@ def options_of(arguments: Sequence[str] | None) -> Options:
         given.concurrency,
         given.seconds,
         given.rounds,
+        given.collector,
         given.json,
         given.strict,
         Profile(given.profile_to, given.profile_format) if given.profile else None,
@@ -66,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = options_of(arguments)
     measured: list[Measured] = []
     failed = False
-    with open_bench() as bench:
+    with open_bench(options.collector) as bench:
         about = bench.about() | {"rounds": options.rounds, "seconds": options.seconds}
         for scenario in options.scenarios:
             try:

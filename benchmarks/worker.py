@@ -9,6 +9,7 @@ from typing import Final
 import uvicorn
 from benchmarks.app_spec import AppSpec
 from benchmarks.apps import make_app
+from benchmarks.collector import settle
 from starlette.types import ASGIApp
 
 VARIABLE: Final = "BENCH_APP"
@@ -18,7 +19,9 @@ KEEP_ALIVE_S: Final = 600
 
 def from_environment() -> ASGIApp:
     """Return the application, in a worker that uvicorn has started."""
-    return make_app(AppSpec.of_json(os.environ[VARIABLE]))
+    app = make_app(AppSpec.of_json(os.environ[VARIABLE]))
+    settle()
+    return app
 
 
 def main() -> None:

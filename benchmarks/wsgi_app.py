@@ -11,6 +11,7 @@ from typing import cast
 
 import django
 from benchmarks.app_spec import AppSpec
+from benchmarks.collector import settle
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 
@@ -38,3 +39,4 @@ def make_application(spec: AppSpec) -> object:
 
 
 application = make_application(AppSpec.of_json(os.environ["BENCH_APP"]))
+settle()

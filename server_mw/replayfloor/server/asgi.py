@@ -7,7 +7,7 @@ request is in `exchange.py`.
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
@@ -148,11 +148,7 @@ class IdempotencyMiddleware:
         kind, routes = scope["type"], self.settings.routes
         if kind == "http" and self._endpoints.none_decorated:
             options = routes.find(scope["method"], route_path(scope))
-            # One call deep for what passes untouched: it is paid for by every request.
-            if options is None or self._passes_without_key(scope, options):
-                await self._app(scope, receive, send)
-            else:
-                await self._serve(scope, receive, send, options)
+            await self._serve(scope, receive, send, options)
             return
         if kind == "lifespan":
             await self._lifespan(scope, receive, send)
@@ -162,12 +158,6 @@ class IdempotencyMiddleware:
         options = routes.find(scope["method"], route_path(scope), lookup) if is_http else None
         with mounted(lookup):
             await self._serve(scope, receive, send, options)
-
-    def _passes_without_key(self, scope: Scope, options: Options) -> bool:
-        """Say whether a request is served as if we were not there, its answer included."""
-        if options.required or options.webhook is not None or self.settings.lifetime_headers:
-            return False
-        return get_first(scope["headers"], KEY_HEADER) is None
 
     def _serve(
         self, scope: Scope, receive: Receive, send: Send, options: Options | None
@@ -181,7 +171,9 @@ class IdempotencyMiddleware:
         if key_lines or options.required:
             return self._protect(Connection(scope, receive, send), options, key_lines)
         # What the flow would say (Unprotected), at the cost of a comparison.
-        return self._app(scope, receive, self._advertising(send))
+        if self.settings.lifetime_headers:
+            send = self._advertising(send)
+        return self._app(scope, receive, send)
 
     def _protect(
         self, connection: Connection, options: Options, key_lines: Sequence[bytes]
@@ -192,7 +184,7 @@ class IdempotencyMiddleware:
             namespace=self.settings.namespace,
             # Not asked without a key: a login, say, has no owner yet.
             principal=self._owner(scope) if key_lines else None,
-            fence=Fence(secrets.token_bytes(FENCE_BYTES)),
+            fence=Fence(os.urandom(FENCE_BYTES)),
             now_ms=clock.wall_ms(),
             first_sent_ms=first_sent_ms(get_first(scope["headers"], FIRST_SENT_HEADER)),
         )
@@ -236,8 +228,6 @@ class IdempotencyMiddleware:
     def _advertising(self, send: Send) -> Send:
         """Let an answer to a request without a key say how long a key would live here."""
         lifetime = self.settings.lifetime_headers
-        if not lifetime:
-            return send
 
         async def send_with_lifetime(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -95,7 +95,8 @@ def _json(body: bytes, exclude: tuple[Pointer, ...]) -> bytes | None:
         # UTF-8 without a mark, as RFC 8259 (8.1) has it: other codings may be read differently.
         text = body.decode().strip(_BLANKS)
         # One step below `decode`, which looks for blanks by two regular expressions.
-        document, end = cast("tuple[object, int]", _DECODER.raw_decode(text))
+        document: object
+        document, end = _DECODER.raw_decode(text)
         if end != len(text):
             return None
         if body.count(b"[") + body.count(b"{") > DEPTH_MAX and _is_too_deep(document):

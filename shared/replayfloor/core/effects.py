@@ -13,7 +13,7 @@ gets GeneratorExit, and a generator that yields then is an error; write cleanup 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
@@ -26,8 +26,8 @@ class Effect(Generic[T_co]):
 
     def __iter__(self) -> Generator[Effect[object], object, T_co]:
         """Yield the effect itself and return the answer the driver sends."""
-        answer = yield self
-        return cast("T_co", answer)
+        # Not `cast`, which is a call at run time, and made for every effect.
+        return (yield self)  # type: ignore[return-value]
 
 
 Flow: TypeAlias = Generator[Effect[object], object, R]

@@ -151,4 +151,4 @@ def _link_of(replica: Redis) -> str:
 
 def _named_by(sentinel: Redis) -> str:
     _host, port = ask_list(sentinel.port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
-    return port
+    return str(port)
