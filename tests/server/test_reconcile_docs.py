@@ -21,7 +21,8 @@ from replayfloor.server.reconcile import Applied, NotApplied, Orphan, StillUnkno
 from replayfloor.server.responses import to_response
 from server.cli_databases import REQUEST, id_of
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 ID = id_of("k-1")
 
 
@@ -104,7 +105,7 @@ def test_the_reconciler_of_the_page_works(
     payments, provider = ModuleType("payments"), Provider(status)
     payments.__dict__["provider"] = provider
     monkeypatch.setitem(sys.modules, "payments", payments)
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    code, _lifespan = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, object] = {}
     exec(compile(code, "operating.md", "exec"), names)
     orphan = Orphan(ID.hex(), datetime.now(UTC), datetime.now(UTC), REQUEST)
@@ -117,3 +118,28 @@ def test_the_reconciler_of_the_page_works(
     assert provider.asked == [derived_key(ID, "charge")]
     if isinstance(verdict, Applied):
         assert to_response(verdict.response).body == b'{"id": "ch_1"}'
+
+
+COLLECTOR = """
+import asyncio
+
+code = open("docs/operating.md", encoding="utf-8").read().split("```python")[2].split("```")[0]
+exec(compile(code, "operating.md", "exec"))
+
+
+async def start() -> None:
+    async with lifespan(None):
+        print(gc.get_freeze_count() > 1000, gc.get_threshold()[0])
+
+
+asyncio.run(start())
+"""
+
+
+def test_the_lifespan_of_the_page_takes_what_is_loaded_from_the_collector() -> None:
+    # In a process of its own: the collector is the whole process's.
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTOR], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["True", "10000"]
