@@ -32,7 +32,6 @@ from support.services import Postgres
 WRITERS = 16
 ROUNDS = 3
 LOAD_S = 0.3
-DOWN_S = 0.2
 
 
 @dataclass
@@ -60,6 +59,14 @@ class Load:
     def _wait_for_answers(self, enough: int) -> None:
         wait_for("answers", lambda: len(self.told) >= enough)
 
+    def _wait_for_a_refusal(self) -> None:
+        """Leave it away until it was missed: requests wait for a while, and might outlast it."""
+        before = len(self.refusals)
+        wait_for(
+            "a refusal",
+            lambda: UNAVAILABLE in {kind_of(answer) for answer in self.refusals[before:]},
+        )
+
     def _is_definitive(self, answer: httpx.Response) -> bool:
         """Say whether a client stops here; in an external route it does when told "unknown"."""
         unknown = self.path == "/external" and kind_of(answer) is UNKNOWN
@@ -73,7 +80,7 @@ class Load:
                 for _ in range(ROUNDS):
                     time.sleep(LOAD_S)
                     server.crash()
-                    time.sleep(DOWN_S)
+                    self._wait_for_a_refusal()
                     server.start()
                     self._wait_for_answers(len(self.told) + WRITERS)
             finally:

@@ -41,6 +41,7 @@ from replayfloor.server.stores.postgres_lane import Lane, on_pool
 from replayfloor.server.stores.postgres_link import seconds_left
 from replayfloor.server.stores.postgres_options import (
     HANDLER_CONNECTIONS,
+    LANES_FROM,
     OPERATION_S,
     POOL_CONNECTIONS,
     REOPEN_PAUSE_S,
@@ -59,10 +60,6 @@ from replayfloor.server.stores.postgres_values import abandon_parameters, renew_
 from replayfloor.server.stores.protocols import Row
 
 CLAIMS, FINISHES = 0, 1
-
-LANES_FROM = 4
-"""Connections of the protocol's pool from which on claims and finishes keep one each; two are left
-then for renewals, and for whoever comes while a lane is in use."""
 
 T = TypeVar("T")
 

@@ -5,13 +5,16 @@ No decisions here. Any number of tasks of one event loop may use one store.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import LiteralString
 
 import anyio
 import psycopg
+from psycopg.pq.abc import PGresult
 from psycopg_pool import AsyncConnectionPool
 
 from replayfloor.core.claims import Abandon, Claim, ClaimAnswer, Finish, Renew
@@ -29,10 +32,6 @@ from replayfloor.server.stores.postgres_batch import (
     ALONE,
     ENTRIES_MAX,
     AloneType,
-    claims_answers,
-    claims_parameters,
-    finishes_answers,
-    finishes_parameters,
     joins_claims,
     joins_finishes,
 )
@@ -42,16 +41,19 @@ from replayfloor.server.stores.postgres_connection_async import (
     check_open,
     get_connection,
 )
+from replayfloor.server.stores.postgres_direct import Written
 from replayfloor.server.stores.postgres_finish_in import finish_in_async
-from replayfloor.server.stores.postgres_link import is_of_an_entry
+from replayfloor.server.stores.postgres_lane_async import AsyncLane, ask_on_pool
 from replayfloor.server.stores.postgres_options import (
     HANDLER_CONNECTIONS,
+    LANES_FROM,
     OPERATION_S,
     POOL_CONNECTIONS,
     REOPEN_PAUSE_S,
     PostgresOptions,
 )
 from replayfloor.server.stores.postgres_schema import never_migrated, require, schema_state
+from replayfloor.server.stores.postgres_together_async import claim_all, finish_all
 from replayfloor.server.stores.postgres_transaction_async import AsyncPostgresTransaction
 from replayfloor.server.stores.postgres_values import (
     abandon_parameters,
@@ -89,6 +91,8 @@ class AsyncPostgresReceipts:
             operation_s=operation_s,
         )
         self._pools: tuple[Pool, Pool] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # that of the pools
+        self._claims_lane, self._finishes_lane = AsyncLane(), AsyncLane()
         self._opening = anyio.Lock()
         self._failed_at = -inf
         self._claims: Coalescer[Claim, ClaimAnswer | AloneType] = Coalescer(
@@ -106,6 +110,7 @@ class AsyncPostgresReceipts:
     async def close(self) -> None:
         """Close both pools."""
         pools, self._pools = self._pools, None
+        await self._leave_lanes()
         for pool in pools or ():
             await pool.close()
 
@@ -164,6 +169,9 @@ class AsyncPostgresReceipts:
 
     async def _opened(self, deadline: float) -> tuple[Pool, Pool]:
         if self._pools is not None:
+            if self._loop is not asyncio.get_running_loop():
+                # The pools make no new connection here. They need those that they have made.
+                await self._leave_lanes()
             return self._pools
         async with self._opening:
             if self._pools is None:
@@ -172,6 +180,7 @@ class AsyncPostgresReceipts:
                 if monotonic() - self._failed_at < REOPEN_PAUSE_S:
                     raise StoreUnavailable("Postgres was not there a moment ago", performed=False)
                 self._pools = await self._open(deadline)
+                self._loop = asyncio.get_running_loop()
             return self._pools
 
     async def _open(self, deadline: float) -> tuple[Pool, Pool]:
@@ -210,28 +219,22 @@ class AsyncPostgresReceipts:
     async def _claim_all(
         self, claims: Sequence[Claim]
     ) -> Sequence[ClaimAnswer | AloneType | Exception]:
-        query, parameters = load("sql/postgres/claim_batch.sql"), claims_parameters(claims)
-        rows = await self._rows_of_all(query, parameters)
-        return [ALONE] * len(claims) if rows is None else claims_answers(claims, rows)
+        return await claim_all(partial(self._ask, self._claims_lane), claims)
 
     async def _finish_all(self, finishes: Sequence[Finish]) -> Sequence[bool | AloneType]:
-        query, parameters = load("sql/postgres/finish_batch.sql"), finishes_parameters(finishes)
-        rows = await self._rows_of_all(query, parameters)
-        return [ALONE] * len(finishes) if rows is None else finishes_answers(finishes, rows)
+        return await finish_all(partial(self._ask, self._finishes_lane), finishes)
 
-    async def _rows_of_all(
-        self, query: LiteralString, parameters: Mapping[str, object]
-    ) -> Sequence[Row] | None:
-        """Return the rows, or None if one of the entries has spoiled the statement for all.
+    async def _ask(self, lane: AsyncLane, query: LiteralString, written: Written) -> PGresult:
+        deadline = self._deadline()
+        protocol, _handlers = await self._opened(deadline)
+        is_kept = self._options.pool_connections >= LANES_FROM
+        if is_kept and self._loop is asyncio.get_running_loop():
+            return await lane.ask(protocol, query, written, deadline)
+        return await ask_on_pool(protocol, query, written, deadline)
 
-        Nothing was done then. Each entry is to be asked by itself, and fails by itself.
-        """
-        try:
-            return await self._rows(query, parameters)
-        except (psycopg.Error, StoreUnavailable) as error:
-            if is_of_an_entry(error):
-                return None
-            raise
+    async def _leave_lanes(self) -> None:
+        await self._claims_lane.leave()
+        await self._finishes_lane.leave()
 
     # -- round trips ----------------------------------------------------------------------------
 

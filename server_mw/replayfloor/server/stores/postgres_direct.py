@@ -1,4 +1,4 @@
-"""The protocol's statements on psycopg's own layer of libpq: a blocking connection, values, rows.
+"""The protocol's statements on psycopg's own layer of libpq: values, rows, and a blocking wait.
 
 Cursors adapt parameters of any type, which takes several times as long as everything else here.
 The protocol knows its few types. No statement is prepared (see postgres_options.py), so it works
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from math import inf
-from typing import Final, LiteralString
+from typing import Final, LiteralString, TypeAlias
 from uuid import UUID
 
 import psycopg
@@ -25,6 +25,9 @@ from replayfloor.server.stores.postgres_connection import BoundedConnection
 from replayfloor.server.stores.postgres_link import silence_is_unavailable
 from replayfloor.server.stores.postgres_values import Values
 from replayfloor.server.stores.protocols import Row
+
+Written: TypeAlias = Mapping[str, bytes | None]
+"""Parameters as Postgres reads them, by the names in the statement."""
 
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 
@@ -43,19 +46,16 @@ def numbered(statement: LiteralString) -> tuple[bytes, tuple[str, ...]]:
 def result_of(
     connection: BoundedConnection,
     statement: LiteralString,
-    written: Mapping[str, bytes | None],
+    written: Written,
     deadline: float,
 ) -> PGresult:
     """Return the rows of a statement. Raises StoreUnavailable, and what the server has refused.
 
     Parameters are as Postgres reads them; their types are those of the function that is called.
     """
-    query, names = numbered(statement)
     connection.deadline = deadline
     try:
-        (result,) = connection.wait(
-            _asked(connection.pgconn, query, [written[name] for name in names])
-        )
+        (result,) = connection.wait(asked(connection.pgconn, statement, written))
         if result.status != pq.ExecStatus.TUPLES_OK:
             raise errors.error_from_result(result)
     except psycopg.Error:
@@ -66,8 +66,10 @@ def result_of(
     return result
 
 
-def _asked(pgconn: PGconn, query: bytes, values: list[bytes | None]) -> PQGen[list[PGresult]]:
-    pgconn.send_query_params(query, values)
+def asked(pgconn: PGconn, statement: LiteralString, written: Written) -> PQGen[list[PGresult]]:
+    """Send a statement and return its results; what it waits for is what psycopg's waits take."""
+    query, names = numbered(statement)
+    pgconn.send_query_params(query, [written[name] for name in names])
     results: list[PGresult] = yield from generators.execute(pgconn)
     return results
 
@@ -118,6 +120,8 @@ def is_plainly_claimed(result: PGresult) -> bool:
 
 def rows_of(result: PGresult) -> list[Row]:
     """Return the rows with the values that psycopg's cursors would give."""
+    if not result.ntuples:
+        return []
     columns = [(at, _READ.get(result.ftype(at), _text)) for at in range(result.nfields)]
     return [
         tuple(

@@ -21,6 +21,10 @@ POOL_CONNECTIONS = 10
 """Connections for the protocol. An operation holds one for a round trip, so ten carry thousands
 of operations a second; Postgres allows 100 unless told otherwise, shared by all workers."""
 
+LANES_FROM = 4
+"""Connections of the protocol's pool from which on claims and finishes keep one each; two are left
+then for renewals, and for whoever comes while a lane is in use."""
+
 HANDLER_CONNECTIONS = 10
 """Connections for handlers' transactions: how many `atomic` handlers run at a time per process."""
 
