@@ -64,6 +64,9 @@ _WIRE_HEAD: Final = b"*%%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$%%d\r\n%%b\r\n" % B
 _WIRE_ARGUMENTS: Final = b"$1\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n"
 
 
+_WIRE_KEY: Final = f"${len(KEY_PREFIX) + 2 * DIGEST_BYTES}\r\n{KEY_PREFIX}"
+
+
 def key_of(id_: ReceiptId) -> str:
     """Return the only key that an operation on this lock touches."""
     return KEY_PREFIX + id_.hex()
@@ -131,10 +134,9 @@ def batch_command(operations: Sequence[Operation]) -> bytes:
     all are of known length.
     """
     count = len(operations)
-    keys = [key_of(operation.id) for operation in operations]
     head = _WIRE_HEAD % (3 + 5 * count, len(str(count)), str(count).encode())
-    written = "".join([f"${len(key)}\r\n{key}\r\n" for key in keys])
-    pieces = [head, written.encode()]
+    keys = "".join([f"{_WIRE_KEY}{operation.id.hex()}\r\n" for operation in operations])
+    pieces = [head, keys.encode()]
     for letter, fence, what, number in map(_letter_and_arguments, operations):
         ms = b"%d" % number
         pieces.append(_WIRE_ARGUMENTS % (letter, len(fence), fence, len(what), what, len(ms), ms))
@@ -166,7 +168,10 @@ def _decode_letter(letter: int, values: Iterator[object]) -> OperationAnswer:
         case 0x30:  # 0
             return False
         case 0x48:  # H
-            return decode([b"held", next(values), next(values)])
+            fingerprint, left_ms = next(values), next(values)
+            if isinstance(fingerprint, bytes) and isinstance(left_ms, int):
+                return Held(Fingerprint(fingerprint), max(1, left_ms))
+            return LockUnavailable()
         case 0x43:  # C
             kept = cast("bytes", next(values))
             return _cached(kept[:DIGEST_BYTES], kept[DIGEST_BYTES:])
