@@ -10,7 +10,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from replayfloor.server.shield import in_thread
+from replayfloor.server.shield import here_or_to_the_end, in_thread, is_free
 
 pytestmark = pytest.mark.anyio
 
@@ -119,3 +119,70 @@ async def test_work_in_threads_does_not_hold_up_the_event_loop() -> None:
             work.free.set()
 
     assert results == ["done"] * 3
+
+
+async def test_work_that_does_not_wait_is_done_before_anything_else_has_its_turn() -> None:
+    order: list[str] = []
+
+    async def work() -> str:
+        order.append("work")
+        return "done"
+
+    async def another() -> None:
+        order.append("another")
+
+    other = asyncio.create_task(another())
+    assert await here_or_to_the_end(work) == "done"
+
+    assert order == ["work"]
+    await other
+
+
+async def test_work_that_waits_is_done_to_its_end_and_a_cancellation_comes_after_it() -> None:
+    free, done = asyncio.Event(), False
+
+    async def work() -> None:
+        nonlocal done
+        await free.wait()
+        await asyncio.sleep(0)
+        done = True
+
+    asking = asyncio.create_task(here_or_to_the_end(work))
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.sleep(0.01)
+    assert not asking.done()
+    free.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+    assert done
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "later"])
+async def test_a_failure_of_work_that_may_wait_comes_out(*, waits: bool) -> None:
+    async def work() -> None:
+        if waits:
+            await asyncio.sleep(0)
+        raise ValueError("of the work")
+
+    with pytest.raises(ValueError, match="of the work"):
+        await here_or_to_the_end(work)
+
+
+async def test_a_lock_is_free_only_if_nobody_would_have_it_next() -> None:
+    lock = asyncio.Lock()
+    assert is_free(lock)
+    assert not lock.locked()
+
+    await lock.acquire()
+    assert not is_free(lock)
+    waiting = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(0)
+    lock.release()
+
+    assert not lock.locked()
+    assert not is_free(lock)
+    await waiting
+    lock.release()
+    assert is_free(lock)

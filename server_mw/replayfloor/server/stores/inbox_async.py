@@ -26,8 +26,8 @@ from replayfloor.server.stores.inbox_done_in import done_in_async
 from replayfloor.server.stores.inbox_options import POOL_SPARE, inbox_options
 from replayfloor.server.stores.inbox_transaction import AsyncInboxTransaction
 from replayfloor.server.stores.postgres_connection_async import (
+    AnsweredBy,
     Pool,
-    answered_by,
     check_open,
     get_connection,
 )
@@ -157,7 +157,7 @@ class AsyncPostgresInbox:
     ) -> Sequence[Row]:
         connection = await get_connection(pool, deadline)
         try:
-            async with answered_by(connection, deadline):
+            with AnsweredBy(connection, deadline):
                 cursor = await connection.execute(query, parameters)
                 return await cursor.fetchall()
         finally:

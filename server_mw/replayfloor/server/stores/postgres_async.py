@@ -36,8 +36,8 @@ from replayfloor.server.stores.postgres_batch import (
     joins_finishes,
 )
 from replayfloor.server.stores.postgres_connection_async import (
+    AnsweredBy,
     Pool,
-    answered_by,
     check_open,
     get_connection,
 )
@@ -256,7 +256,7 @@ class AsyncPostgresReceipts:
     ) -> Sequence[Row]:
         connection = await get_connection(pool, deadline)
         try:
-            async with answered_by(connection, deadline):
+            with AnsweredBy(connection, deadline):
                 cursor = await connection.execute(query, parameters)
                 return await cursor.fetchall()
         finally:

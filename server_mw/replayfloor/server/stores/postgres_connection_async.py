@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import TypeAlias
 
 import psycopg
@@ -38,17 +37,35 @@ async def check_open(connection: Connection) -> None:
         raise psycopg.OperationalError("the server has closed the connection")
 
 
-@asynccontextmanager
-async def answered_by(connection: Connection, deadline: float) -> AsyncGenerator[None]:
-    """Turn "no answer by then" into StoreUnavailable; errors of the statement pass through.
+class AnsweredBy:
+    """Turns "no answer by then" into StoreUnavailable; errors of the statement pass through.
 
     At the end of the time the socket is shut down, and psycopg meets an end of file. Cancelling
     it instead would make it ask the server to cancel, and wait for the answer: of a server that
     hangs, for ever.
     """
-    timer = asyncio.get_running_loop().call_later(seconds_left(deadline), cut, connection)
-    try:
-        with silence_is_unavailable(connection):
-            yield
-    finally:
-        timer.cancel()
+
+    __slots__ = ("_connection", "_deadline", "_timer")
+
+    def __init__(self, connection: Connection, deadline: float) -> None:
+        """Surround one or more statements on a connection; `deadline` is of time.monotonic."""
+        self._connection, self._deadline = connection, deadline
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        """Begin to watch the time."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds_left(self._deadline), cut, self._connection)
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        """Watch no longer. Raises StoreUnavailable."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if error is not None:
+            with silence_is_unavailable(self._connection):
+                raise error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -45,6 +46,8 @@ def is_cut(connection: AnyConnection) -> bool:
     A dead one shows by an end of file that waits to be read.
     """
     try:
+        if not _has_something(connection.pgconn.socket):
+            return False
         with socket.socket(fileno=os.dup(connection.pgconn.socket)) as peek:
             peek.setblocking(False)
             first = peek.recv(1, socket.MSG_PEEK)
@@ -56,6 +59,13 @@ def is_cut(connection: AnyConnection) -> bool:
         return True
     # "E": an error to nobody's statement is the server's farewell.
     return first in (b"", b"E")
+
+
+def _has_something(descriptor: int) -> bool:
+    """Say whether there is something to read, the end or an error of the link included."""
+    poller = select.poll()  # not `select.select`, which takes no descriptor above 1023
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _is_cut_by_tls(connection: AnyConnection) -> bool:

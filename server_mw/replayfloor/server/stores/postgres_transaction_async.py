@@ -13,8 +13,8 @@ from psycopg.rows import tuple_row
 from replayfloor.core.claims import Finish
 from replayfloor.core.errors import StoreUnavailable, UsageError
 from replayfloor.server.resources import load
-from replayfloor.server.shield import to_the_end
-from replayfloor.server.stores.postgres_connection_async import Connection, Pool, answered_by
+from replayfloor.server.shield import here_or_to_the_end, is_free, to_the_end
+from replayfloor.server.stores.postgres_connection_async import AnsweredBy, Connection, Pool
 from replayfloor.server.stores.postgres_link import (
     CLAIM_LOST,
     CUT_S,
@@ -39,7 +39,7 @@ class AsyncPostgresTransaction:
     def __init__(self, pool: Pool, connection: Connection, operation_s: float) -> None:
         """Take the connection over; it goes back to the pool when the transaction ends."""
         self._pool, self._connection, self._operation_s = pool, connection, operation_s
-        self._block = connection.transaction()
+        self._block = psycopg.AsyncTransaction(connection)
         self._begun: psycopg.AsyncTransaction | None = None
         self._view = AsyncBorrowedConnection(self)
         self._held = True
@@ -48,7 +48,7 @@ class AsyncPostgresTransaction:
     async def start(self, deadline: float) -> None:
         """Open the transaction. Raises StoreUnavailable."""
         try:
-            async with answered_by(self._connection, deadline):
+            with AnsweredBy(self._connection, deadline):
                 self._begun = await self._block.__aenter__()
         except BaseException:
             await self.rollback()
@@ -76,7 +76,7 @@ class AsyncPostgresTransaction:
                 # Nothing was sent, so nothing was committed, whatever else is not known.
                 raise StoreUnavailable(NOT_QUIET, performed=False)
             require_open(self._connection)
-            async with answered_by(self._connection, deadline):
+            with AnsweredBy(self._connection, deadline):
                 await self._finish_and_commit(finish)
             return True
         except psycopg.Error as error:
@@ -111,9 +111,12 @@ class AsyncPostgresTransaction:
         """See `replayfloor.core.claims.Rollback`. After a commit it only ends the loan."""
         if self._held:
             self._held = self.lent = False
-            await to_the_end(self._end)
+            if self._begun is None:
+                await here_or_to_the_end(self._give_back)
+            else:
+                await to_the_end(self._undo)
 
-    async def _end(self) -> None:
+    async def _undo(self) -> None:
         """Undo what is open and give the connection back, in a state that spoils nothing.
 
         The server rolls back by itself when a connection ends, so that is what is done if it does
@@ -123,14 +126,17 @@ class AsyncPostgresTransaction:
         deadline = monotonic() + self._operation_s
         try:
             if undo is not None and await self._is_quiet(deadline):
-                async with answered_by(self._connection, deadline):
+                with AnsweredBy(self._connection, deadline):
                     await self._block.__aexit__(psycopg.Rollback, psycopg.Rollback(undo), None)
         except (StoreUnavailable, psycopg.Error):
             await self._connection.close()
         finally:
-            if self._connection.info.transaction_status is not TransactionStatus.IDLE:
-                await self._connection.close()
-            await self._pool.putconn(self._connection)
+            await self._give_back()
+
+    async def _give_back(self) -> None:
+        if self._connection.info.transaction_status is not TransactionStatus.IDLE:
+            await self._connection.close()
+        await self._pool.putconn(self._connection)
 
     async def _is_quiet(self, deadline: float) -> bool:
         """Wait until no statement of the handler is under way; none can begin any more.
@@ -148,6 +154,8 @@ class AsyncPostgresTransaction:
 
     async def _had_the_lock(self, timeout_s: float) -> bool:
         lock = self._connection.lock
+        if is_free(lock):  # as it nearly always is
+            return True
         with anyio.move_on_after(timeout_s) as scope:
             async with lock:
                 pass
