@@ -27,9 +27,9 @@ RETENTION_S = 100.0
 """Of the simulated provider; the margin is half of it, so that sending stops after 50 s."""
 WINDOW_S = 50.0
 
-SEND = 7
-"""The effect of a first call that sends, after Now, Entropy, Entropy, RecallSupport,
-BeginOperation, Now and Emit."""
+SEND = 6
+"""The effect of a first call that sends, after Now, Entropy, RecallSupport, BeginOperation, Now
+and Emit."""
 
 PROFILE = Profile(name="provider", retention_s=RETENTION_S)
 POLICY = RetryPolicy(attempts_max=3, wait_base_s=1, wait_cap_s=4, budget_s=40)

@@ -10,8 +10,9 @@ import pytest
 from replayfloor.core.claims import Abandon, Claimed, Finish, Finished, InFlight, Renew
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import Receipt
-from replayfloor.server.stores.postgres import LANES_FROM, PostgresReceipts
+from replayfloor.server.stores.postgres import PostgresReceipts
 from replayfloor.server.stores.postgres_direct import numbered
+from replayfloor.server.stores.postgres_options import LANES_FROM
 from replayfloor.testing.contract import LONG_MS, claim, new_fence, new_id, receipt
 
 SOON_S = 1.0

@@ -7,22 +7,14 @@ asynchronous twin is in `base_async`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
 from replayfloor.client.bodies import BodyTooLarge, read_request, read_response
-from replayfloor.client.call import (
-    JOURNAL_EFFECTS,
-    WITHOUT_IO,
-    Call,
-    JournalEffect,
-    Settings,
-    write_journal,
-)
+from replayfloor.client.call import Call, Performer, Settings
 from replayfloor.client.conclusions import conclude
-from replayfloor.client.effects import Attempted, Send, Sleep
-from replayfloor.client.fence import Trace
+from replayfloor.client.effects import Attempted, Emit, Send, Sleep
+from replayfloor.client.fence import HOOK, Trace
 from replayfloor.client.flow import operate
 from replayfloor.client.inner import checked
 from replayfloor.client.leaks import LEAKS
@@ -52,6 +44,7 @@ class TransportBase:
             *shell.library.leaks,
             *LEAKS,
         )
+        self._sends_once = type(inner) in shell.library.own_transports
 
     def beside(self, inner: httpx.BaseTransport, /) -> Self:
         """Return a transport over another inner one that shares the journal and everything else."""
@@ -70,12 +63,12 @@ class TransportBase:
             raise refuse_body(self._shell.library, settings.profile, request) from error
         scope = self._shell.scope(settings, request)
         if scope is None:
-            response = self._call(settings, request, body)
+            response, seen_ns = self._call(settings, request, body)
         else:
             with scope:
-                response = self._call(settings, request, body)
+                response, seen_ns = self._call(settings, request, body)
         try:
-            if (sweep := self._shell.sweep_due()) is not None:
+            if (sweep := self._shell.sweep_due(seen_ns)) is not None:
                 sweep()
         except BaseException:
             # Interrupted: nobody gets the answer, and it may hold a connection.
@@ -83,25 +76,35 @@ class TransportBase:
             raise
         return response
 
-    def _call(self, settings: Settings, request: httpx.Request, body: bytes) -> httpx.Response:
+    def _call(
+        self, settings: Settings, request: httpx.Request, body: bytes
+    ) -> tuple[httpx.Response, int]:
+        """Return the answer, and what the wall clock showed last."""
         call = self._shell.open_call(settings, request, body)
         try:
-            verdict = run(operate(call.operation, settings.terms), partial(self._perform, call))
-            return conclude(call, verdict)
+            verdict = run(operate(call.operation, settings.terms), self._performer(call))
+            return conclude(call, verdict), verdict.seen_ns
         except BaseException:
             self._discard(call)
             raise
 
+    def _performer(self, call: Call) -> Performer:
+        performer_of = call.settings.at_once.get
+
+        def perform(effect: Effect[object]) -> object:
+            performer = performer_of(type(effect))
+            return self._perform(call, effect) if performer is None else performer(effect)
+
+        return perform
+
     def _perform(self, call: Call, effect: Effect[object]) -> object:
-        kind = type(effect)
-        if (performer := WITHOUT_IO.get(kind)) is not None:
-            return performer(call, effect)
-        if kind in JOURNAL_EFFECTS:
-            return write_journal(call.settings.journal, cast("JournalEffect", effect))
         match effect:
             case Send():
                 self._discard(call)
                 return self._send(call, effect)
+            case Emit(event):
+                call.tell(event)
+                return None
             case Sleep(wait_s):
                 self._discard(call)
                 self._sleep(wait_s)
@@ -111,14 +114,17 @@ class TransportBase:
 
     def _send(self, call: Call, send: Send) -> Attempted:
         fence = call.fence(send)
-        user = cast("Trace | None", call.request.extensions.get("trace"))
+        user = cast("Trace | None", call.request.extensions.get(HOOK))
         request = self._shell.attempt(call, send, fence.wrap(user))
-        status, is_late = None, call.bound(send)
+        if user is None and self._sends_once:
+            fence.leave(request.extensions)
+        status = None
         try:
             arriving = self._inner.handle_request(request)
             status = arriving.status_code
             lines = lines_of(arriving.headers)
-            response, raw = read_response(self._shell.library, arriving, lines, is_late)
+            first = dict(reversed(lines))
+            response, raw = read_response(self._shell.library, arriving, first, call.bound(send))
         except self._failures as error:
             return call.failed(error, fence, status)
         return call.answered(response, lines, raw)

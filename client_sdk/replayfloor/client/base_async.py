@@ -20,17 +20,10 @@ from replayfloor.client.bodies import (
     read_request_async,
     read_response_async,
 )
-from replayfloor.client.call import (
-    JOURNAL_EFFECTS,
-    WITHOUT_IO,
-    Call,
-    JournalEffect,
-    Settings,
-    write_journal,
-)
+from replayfloor.client.call import Call, Settings
 from replayfloor.client.conclusions import conclude
-from replayfloor.client.effects import Attempted, Send, Sleep
-from replayfloor.client.fence import AsyncTrace
+from replayfloor.client.effects import Attempted, Emit, Send, Sleep
+from replayfloor.client.fence import HOOK, AsyncTrace
 from replayfloor.client.flow import operate
 from replayfloor.client.inner import checked
 from replayfloor.client.journal import MemoryJournal
@@ -75,6 +68,7 @@ class AsyncTransportBase:
             *shell.library.leaks,
             *LEAKS,
         )
+        self._sends_once = type(inner) in shell.library.own_transports
         # It waits for nothing, and a thread's turn takes many times as long as its write.
         self._writes_at_once = type(shell.journal) is MemoryJournal
 
@@ -95,12 +89,12 @@ class AsyncTransportBase:
             raise refuse_body(self._shell.library, settings.profile, request) from error
         scope = self._shell.scope(settings, request)
         if scope is None:
-            response = await self._call(settings, request, body)
+            response, seen_ns = await self._call(settings, request, body)
         else:
             with scope:
-                response = await self._call(settings, request, body)
+                response, seen_ns = await self._call(settings, request, body)
         try:
-            if (sweep := self._shell.sweep_due()) is not None:
+            if (sweep := self._shell.sweep_due(seen_ns)) is not None:
                 await in_thread(sweep)
         except BaseException:
             # Cancelled, for one: nobody gets the answer, and it may hold a connection.
@@ -110,7 +104,8 @@ class AsyncTransportBase:
 
     async def _call(
         self, settings: Settings, request: httpx.Request, body: bytes
-    ) -> httpx.Response:
+    ) -> tuple[httpx.Response, int]:
+        """Return the answer, and what the wall clock showed last."""
         call = self._shell.open_call(settings, request, body)
         try:
             verdict = await run_async(
@@ -118,19 +113,22 @@ class AsyncTransportBase:
                 partial(self._perform, call),
                 partial(self._perform_shielded, call),
             )
-            return conclude(call, verdict)
+            return conclude(call, verdict), verdict.seen_ns
         except BaseException:
             await self._discard(call)
             raise
 
     async def _perform(self, call: Call, effect: Effect[object]) -> object:
-        kind = type(effect)
-        if (performer := WITHOUT_IO.get(kind)) is not None:
-            return performer(call, effect)
-        if kind in JOURNAL_EFFECTS:
-            write = partial(write_journal, call.settings.journal, cast("JournalEffect", effect))
-            return write() if self._writes_at_once else await in_thread(write)
+        settings, kind = call.settings, type(effect)
+        performer = (settings.at_once if self._writes_at_once else settings.alone).get(kind)
+        if performer is not None:
+            return performer(effect)
+        if (write := settings.journaled.get(kind)) is not None:
+            return await in_thread(partial(write, effect))
         match effect:
+            case Emit(event):
+                call.tell(event)
+                return None
             case Send():
                 await self._discard(call)
                 return await self._send(call, effect)
@@ -150,14 +148,17 @@ class AsyncTransportBase:
 
     async def _send(self, call: Call, send: Send) -> Attempted:
         fence = call.fence(send)
-        user = cast("AsyncTrace | None", call.request.extensions.get("trace"))
+        user = cast("AsyncTrace | None", call.request.extensions.get(HOOK))
         request = self._shell.attempt(call, send, fence.wrap_async(user))
+        if user is None and self._sends_once:
+            fence.leave(request.extensions)
         status, is_late = None, call.bound(send)
         try:
             arriving = await self._inner.handle_async_request(request)
             status = arriving.status_code
             lines = lines_of(arriving.headers)
-            response, raw = await read_response_async(self._shell.library, arriving, lines, is_late)
+            first = dict(reversed(lines))
+            response, raw = await read_response_async(self._shell.library, arriving, first, is_late)
         except self._failures as error:
             return call.failed(error, fence, status)
         return call.answered(response, lines, raw)

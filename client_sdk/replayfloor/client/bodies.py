@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from replayfloor.client.library import Lines, header_of, value_of
+from replayfloor.client.library import Fields, header_of
+from replayfloor.core.fingerprint import media_type_of
 
 if TYPE_CHECKING:
     import httpx
@@ -28,6 +29,7 @@ RESPONSE_BYTES_MAX: Final = 1 << 20
 again; a larger one is passed on as it arrives, and breaking off is the caller's to see."""
 
 _ENDLESS: Final = b"text/event-stream"
+"""The media type of an answer whose end cannot be waited for."""
 
 
 class BodyTooLarge(Exception):
@@ -84,28 +86,29 @@ def _append(body: bytearray, chunk: bytes) -> None:
 
 
 def read_response(
-    library: Library, response: httpx.Response, lines: Lines, is_late: Callable[[], bool]
+    library: Library, response: httpx.Response, first: Fields, is_late: Callable[[], bool]
 ) -> tuple[httpx.Response, bytes | None]:
     """Return the answer, unread, and its raw body; the body is None if it is still arriving.
 
-    An answer that was read to its end, or failed, is closed. `lines` are those of its header.
-    `is_late` is asked at every chunk: a body that dribbles trips no time-out of the library.
+    An answer that was read to its end, or failed, is closed. `first` are its fields, of several
+    lines the first. `is_late` is asked at every chunk but one that completes the announced length:
+    a body that dribbles trips no time-out of the library.
     """
     source = response.stream
     assert isinstance(source, library.sync_stream)
     read: list[bytes] = []
     try:
         chunks = iter(source)
-        if not _ends(lines):
+        if media_type_of(first.get(b"content-type", b"")) == _ENDLESS:
             return _rebuilt(library, response, library.rest(read, chunks, source)), None
-        size, late = 0, False
+        size, late, length = 0, False, first.get(b"content-length")
         for chunk in chunks:
             if late:
                 raise library.read_timeout("the answer took longer than the call may take")
             read.append(chunk)
             size += len(chunk)
-            # What has arrived counts, and this may be all of it.
-            late = is_late()
+            # What has arrived counts, and this may be all of it. An empty chunk completes nothing.
+            late = (b"%d" % size != length or not chunk) and is_late()
             if size > RESPONSE_BYTES_MAX:
                 return _rebuilt(library, response, library.rest(read, chunks, source)), None
     except BaseException:
@@ -117,28 +120,29 @@ def read_response(
 
 
 async def read_response_async(
-    library: Library, response: httpx.Response, lines: Lines, is_late: Callable[[], bool]
+    library: Library, response: httpx.Response, first: Fields, is_late: Callable[[], bool]
 ) -> tuple[httpx.Response, bytes | None]:
     """Return the answer, unread, and its raw body; the body is None if it is still arriving.
 
-    An answer that was read to its end, or failed, is closed. `lines` are those of its header.
-    `is_late` is asked at every chunk: a body that dribbles trips no time-out of the library.
+    An answer that was read to its end, or failed, is closed. `first` are its fields, of several
+    lines the first. `is_late` is asked at every chunk but one that completes the announced length:
+    a body that dribbles trips no time-out of the library.
     """
     source = response.stream
     assert isinstance(source, library.async_stream)
     read: list[bytes] = []
     try:
         chunks = aiter(source)
-        if not _ends(lines):
+        if media_type_of(first.get(b"content-type", b"")) == _ENDLESS:
             return _rebuilt(library, response, library.async_rest(read, chunks, source)), None
-        size, late = 0, False
+        size, late, length = 0, False, first.get(b"content-length")
         async for chunk in chunks:
             if late:
                 raise library.read_timeout("the answer took longer than the call may take")
             read.append(chunk)
             size += len(chunk)
-            # What has arrived counts, and this may be all of it.
-            late = is_late()
+            # What has arrived counts, and this may be all of it. An empty chunk completes nothing.
+            late = (b"%d" % size != length or not chunk) and is_late()
             if size > RESPONSE_BYTES_MAX:
                 return _rebuilt(library, response, library.async_rest(read, chunks, source)), None
     except BaseException:
@@ -148,11 +152,6 @@ async def read_response_async(
         await source.aclose()
     raw = b"".join(read)
     return _rebuilt(library, response, library.bytes_stream(raw)), raw
-
-
-def _ends(lines: Lines) -> bool:
-    """Return whether an answer's end can be waited for. An event stream's cannot."""
-    return not value_of(lines, b"content-type").lower().startswith(_ENDLESS)
 
 
 def _rebuilt(

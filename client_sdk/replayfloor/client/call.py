@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Never, assert_never, cast, get_args
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Never, TypeAlias, cast
 
 from replayfloor.client.budget import RetryBudget
 from replayfloor.client.budget_rules import Refund, Spend
 from replayfloor.client.effects import (
     Draw,
-    Emit,
     Entropy,
     Failure,
     Moment,
@@ -25,7 +25,7 @@ from replayfloor.client.elapsed import passed_s
 from replayfloor.client.events import AttemptStarted, Event, left
 from replayfloor.client.fence import Fence
 from replayfloor.client.journal import Journal
-from replayfloor.client.library import Library, Lines
+from replayfloor.client.library import Fields, Library, Lines
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Terms
 from replayfloor.client.support import NoteSupport, RecallSupport
@@ -56,19 +56,10 @@ KEPT_BYTES_MAX: Final = 1 << 16
 """Bytes of an answer that the journal keeps: what a payment answers, not what a report does. A
 larger answer is not kept, and is asked for again with the same key."""
 
-JournalEffect = (
-    BeginOperation
-    | StartAttempt
-    | EndAttempt
-    | CloseOperation
-    | RenewLease
-    | ReleaseLease
-    | ReadOperation
-)
-
-
-JOURNAL_EFFECTS: Final[frozenset[type]] = frozenset(get_args(JournalEffect))
-"""The same as a set: to ask it is cheaper than to try each, and it is asked at every effect."""
+Performer: TypeAlias = Callable[[Effect[object]], object]
+Performers: TypeAlias = Mapping[type, Performer]
+"""How effects are performed, by their type: to ask for one type after the other takes longer than
+to perform most of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +74,19 @@ class Settings:
     random: Callable[[], float]
     budget: RetryBudget
     support: SupportMemory
+    alone: Performers = field(init=False, repr=False)
+    """Those that wait for nothing."""
+    journaled: Performers = field(init=False, repr=False)
+    """Those of the journal."""
+    at_once: Performers = field(init=False, repr=False)
+    """Both."""
+
+    def __post_init__(self) -> None:
+        """Look up once what each effect is performed with."""
+        alone, journaled = _alone(self), _journaled(self.journal)
+        object.__setattr__(self, "alone", alone)
+        object.__setattr__(self, "journaled", journaled)
+        object.__setattr__(self, "at_once", {**alone, **journaled})
 
     @property
     def profile(self) -> Profile:
@@ -90,30 +94,62 @@ class Settings:
         return self.terms.profile
 
 
+def _alone(settings: Settings) -> Performers:
+    look, random = settings.look, settings.random
+    performers: dict[type, Callable[[Never], object]] = {
+        Now: lambda _: look(),
+        Draw: lambda _: random(),
+        Entropy: _entropy,
+        Spend: settings.budget.spend,
+        Refund: settings.budget.refund,
+        RecallSupport: settings.support.recall,
+        NoteSupport: settings.support.note,
+    }
+    return cast("Performers", performers)
+
+
+def _entropy(effect: Entropy) -> bytes:
+    return os.urandom(effect.count)
+
+
+def _journaled(journal: Journal) -> Performers:
+    performers: dict[type, Callable[[Never], object]] = {
+        BeginOperation: journal.begin,
+        StartAttempt: journal.start_attempt,
+        EndAttempt: journal.end_attempt,
+        CloseOperation: journal.close_operation,
+        RenewLease: journal.renew_lease,
+        ReleaseLease: journal.release_lease,
+        ReadOperation: journal.read,
+    }
+    return cast("Performers", performers)
+
+
 class Call:
-    """One call: the request, its header lines and body, and what came of the last attempt."""
+    """One call: the request, its header fields and body, and what came of the last attempt."""
+
+    open_response: httpx.Response | None = None
+    """The answer to hand over. If it is still arriving, it holds a connection."""
+    last_error: Exception | None = None
+    _arriving = False
+    _last_answer: tuple[httpx.Response, bytes] | None = None
+    _started: AttemptStarted | None = None
 
     def __init__(
         self,
         settings: Settings,
         request: httpx.Request,
-        lines: Lines,
+        fields: Fields,
         body: bytes,
         operation: Operation,
         trail: Trail,
     ) -> None:
         self.settings = settings
         self.request = request
-        self.lines = lines
+        self.fields = fields
         self.body = body
         self.operation = operation
         self.trail = trail
-        self.open_response: httpx.Response | None = None
-        """The answer to hand over. If it is still arriving, it holds a connection."""
-        self._arriving = False
-        self._last_answer: tuple[httpx.Response, bytes] | None = None
-        self.last_error: Exception | None = None
-        self._started: AttemptStarted | None = None
 
     def tell(self, event: Event) -> None:
         """Tell the user's event sink; never raises."""
@@ -138,10 +174,7 @@ class Call:
     def bound(self, send: Send) -> Callable[[], bool]:
         """Return whether the attempt, which the flow began just now, has taken too long."""
 
-        def is_late() -> bool:
-            return passed_s(send.seen, self.settings.look()) > send.timeout_s
-
-        return is_late
+        return partial(_took_too_long, send, self.settings.look)
 
     def _leaves(self, moment: Moment) -> None:
         # Told from within the library's send: there an instrumentation's span is the current one.
@@ -194,28 +227,8 @@ class Call:
         return to_failure(self.settings.library, error, fence, status)
 
 
-def _entropy(_call: Call, effect: Entropy) -> bytes:
-    return os.urandom(effect.count)
-
-
-def _tell(call: Call, effect: Emit) -> None:
-    call.tell(effect.event)
-
-
-_WITHOUT_IO: Final[dict[type, Callable[[Call, Never], object]]] = {
-    Now: lambda call, _: call.settings.look(),
-    Draw: lambda call, _: call.settings.random(),
-    Entropy: _entropy,
-    Emit: _tell,
-    Spend: lambda call, effect: call.settings.budget.spend(effect),
-    Refund: lambda call, effect: call.settings.budget.refund(effect),
-    RecallSupport: lambda call, effect: call.settings.support.recall(effect),
-    NoteSupport: lambda call, effect: call.settings.support.note(effect),
-}
-
-WITHOUT_IO: Final = cast("Mapping[type, Callable[[Call, Effect[object]], object]]", _WITHOUT_IO)
-"""How each effect that needs no I/O is performed. By its type, because to ask for one type after
-the other takes longer than to perform most of them."""
+def _took_too_long(send: Send, look: Callable[[], Moment]) -> bool:
+    return passed_s(send.seen, look()) > send.timeout_s
 
 
 def encoded_answer(response: httpx.Response, raw: bytes) -> bytes | None:
@@ -225,24 +238,3 @@ def encoded_answer(response: httpx.Response, raw: bytes) -> bytes | None:
     unused = Fingerprint(bytes(DIGEST_BYTES))
     kept = encode_receipt(keep(unused, Response(response.status_code, headers, raw)))
     return kept if len(kept) <= KEPT_BYTES_MAX else None
-
-
-def write_journal(journal: Journal, effect: JournalEffect) -> object:
-    """Perform an effect of the journal."""
-    match effect:
-        case BeginOperation():
-            return journal.begin(effect)
-        case StartAttempt():
-            return journal.start_attempt(effect)
-        case EndAttempt():
-            return journal.end_attempt(effect)
-        case CloseOperation():
-            return journal.close_operation(effect)
-        case RenewLease():
-            return journal.renew_lease(effect)
-        case ReleaseLease():
-            return journal.release_lease(effect)
-        case ReadOperation():
-            return journal.read(effect)
-        case _:
-            assert_never(effect)

@@ -12,12 +12,12 @@ bound that one as they bound every other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from replayfloor.client.effects import Attempted, Failure, Reply
+from replayfloor.client.effects import Attempted, Reply
 from replayfloor.client.profile_answers import (
     GENERIC,
     RETRY_AFTER_FIELD,
@@ -63,7 +63,8 @@ class Finding:
     `settles`: the operation needs no further attempt, unless an earlier attempt may have been
     executed. `in_flight`: wait as for a request that still runs. `replayed`: the answer is about an
     earlier request with the key. `mismatch`: the key belongs to another request. `burnt`: no
-    attempt under this key will ever tell more than is known now.
+    attempt under this key will ever tell more than is known now. `silent`: the answer says nothing
+    but its status, of keys neither.
     """
 
     outcome: Outcome
@@ -76,6 +77,7 @@ class Finding:
     retry_after: str | None = None
     mismatch: bool = False
     burnt: bool = False
+    silent: bool = field(default=False, compare=False)
 
 
 def classify(attempted: Attempted, known: Outcome, rules: AnswerRules = GENERIC) -> Finding:
@@ -83,21 +85,20 @@ def classify(attempted: Attempted, known: Outcome, rules: AnswerRules = GENERIC)
 
     `rules` say how the provider answers: `Profile.answers`.
     """
-    match attempted:
-        case Reply(response):
-            return _classify_response(response, known, rules)
-        case Failure(evidence, maybe_sent, transient):
-            return Finding(
-                Outcome.UNKNOWN if maybe_sent else Outcome.NOT_SENT,
-                Action.RETRY if transient else Action.HAND_OVER,
-                evidence,
-            )
+    if isinstance(attempted, Reply):
+        return _classify_response(attempted.response, known, rules)
+    return Finding(
+        Outcome.UNKNOWN if attempted.maybe_sent else Outcome.NOT_SENT,
+        Action.RETRY if attempted.transient else Action.HAND_OVER,
+        attempted.evidence,
+    )
 
 
 def _classify_response(response: Response, known: Outcome, rules: AnswerRules) -> Finding:
     status = response.status
     if rules.silent(response):
-        return _by_status(status, known)
+        # By the number: Python hashes a member of an enumeration by its name, and slowly.
+        return _by_status(status, int(known))
     kind = problem_of(response)
     replayed = rules.replayed(response.headers)
     retry_after = get_first(response.headers, RETRY_AFTER_FIELD.encode()) or None
@@ -118,10 +119,10 @@ def _classify_response(response: Response, known: Outcome, rules: AnswerRules) -
 
 
 @lru_cache(BY_STATUS_MAX)
-def _by_status(status: int, known: Outcome) -> Finding:
+def _by_status(status: int, known: int) -> Finding:
     """Return what an answer says that says nothing but its status: as nearly all do."""
-    plain = _plain(status, known)
-    return replace(plain, status=status, settles=_settles(plain, status))
+    plain = _plain(status, Outcome(known))
+    return replace(plain, status=status, settles=_settles(plain, status), silent=True)
 
 
 def _settles(finding: Finding, status: int) -> bool:

@@ -12,7 +12,7 @@ from replayfloor.client.cli_common import complain, plain, say, span
 from replayfloor.client.cli_request import Resent
 from replayfloor.client.events import AttemptStarted, Event, WaitReason, WaitStarted
 from replayfloor.client.journal import Journal
-from replayfloor.client.library import lines_of
+from replayfloor.client.library import fields_of
 from replayfloor.client.policy import RetryPolicy
 from replayfloor.client.profiles import Profile
 from replayfloor.client.trail import content_of
@@ -90,7 +90,7 @@ def _tell(event: Event) -> None:
 
 def _difference(entry: JournalEntry, again: httpx.Request, body: bytes) -> str:
     """Return in which parts the request differs from the first one, as far as that can be told."""
-    content = content_of(again, lines_of(again.headers), body)
+    content = content_of(again, fields_of(again.headers), body)
     parts = ", ".join(differing_parts(entry.fingerprint, fingerprint_of(again, content)))
     return f". It differs in: {parts}" if parts else ""
 

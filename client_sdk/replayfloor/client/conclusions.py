@@ -14,6 +14,7 @@ from replayfloor.client.options import EXTENSION
 from replayfloor.client.profiles import Profile
 from replayfloor.client.progress import Verdict
 from replayfloor.core.journal import JournalEntry, Settlement
+from replayfloor.core.making import maker
 from replayfloor.core.outcome import Outcome, executed_nothing
 from replayfloor.core.values import frozen
 
@@ -47,16 +48,20 @@ class OperationInfo:
     outcome: Outcome
 
 
+_RETURNED: Final = Ending.RETURNED
+_new_info: Final = maker(OperationInfo)
+
+
 def conclude(call: Call, verdict: Verdict) -> httpx.Response:
     """Return the answer that the flow decided on, or raise what it decided on."""
+    if verdict.ending is _RETURNED and call.open_response is not None:
+        call.open_response.extensions[EXTENSION] = _info(verdict, replayed=verdict.replayed)
+        return call.open_response
     errors = call.settings.library.errors
     match verdict.ending:
         case Ending.RETURNED:
-            if call.open_response is None:
-                # It was still arriving when the call had to wait, and gave its connection back.
-                raise _error(errors.pending, call, replace(verdict, ending=Ending.PENDING))
-            call.open_response.extensions[EXTENSION] = _info(verdict)
-            return call.open_response
+            # It was still arriving when the call had to wait, and gave its connection back.
+            raise _error(errors.pending, call, replace(verdict, ending=Ending.PENDING))
         case Ending.KEPT:
             return _kept(call, verdict)
         case Ending.NOT_EXECUTED:
@@ -87,7 +92,7 @@ def _kept(call: Call, verdict: Verdict) -> httpx.Response:
         stream=library.bytes_stream(answer.body),
         request=call.request,
     )
-    response.extensions[EXTENSION] = _info(verdict)
+    response.extensions[EXTENSION] = _info(verdict, replayed=True)
     return response
 
 
@@ -113,13 +118,13 @@ def _error(kind: type[OperationError], call: Call, verdict: Verdict) -> Operatio
     return error
 
 
-def _info(verdict: Verdict) -> OperationInfo:
-    return OperationInfo(
+def _info(verdict: Verdict, *, replayed: bool) -> OperationInfo:
+    return _new_info(
         operation_id=verdict.entry.operation_id,
         key=verdict.entry.key,
         attempts=verdict.entry.attempts,
         elapsed_s=verdict.elapsed_s,
-        replayed=verdict.replayed or verdict.ending is Ending.KEPT,
+        replayed=replayed,
         resumed=verdict.resumed,
         outcome=verdict.outcome,
     )

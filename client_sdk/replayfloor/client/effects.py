@@ -6,11 +6,12 @@ They know no HTTP library: a shell (`wire`) translates them to and from the one 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from replayfloor.client.events import Event
 from replayfloor.core.effects import Effect
 from replayfloor.core.fingerprint import Fingerprint
+from replayfloor.core.making import maker
 from replayfloor.core.message import Response
 from replayfloor.core.values import frozen
 
@@ -56,6 +57,10 @@ class Moment:
 @frozen
 class Now(Effect[Moment]):
     """Return what the clocks show."""
+
+
+NOW: Final = Now()
+"""The only one of its kind: the question is asked some three times in a call."""
 
 
 @frozen
@@ -122,6 +127,11 @@ class Send(Effect["Reply | Failure"]):
     send_deadline_ns: int
     timeout_s: float
     first_attempt_at_ns: int
+
+
+new_operation: Final = maker(Operation)
+new_send: Final = maker(Send)
+"""What every call makes; see `making`."""
 
 
 @frozen

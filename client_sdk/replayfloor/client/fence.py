@@ -7,7 +7,7 @@ of an exception does not tell (httpcore calls it `send_request_headers.started`)
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Final
 
 from replayfloor.client.effects import Moment, Send
@@ -20,11 +20,15 @@ AsyncTrace = Callable[[str, TraceInfo], Awaitable[object]]
 _REFUSED_STREAM: Final = 0x7
 """The error code of RFC 9113, 7."""
 
+HOOK: Final = "trace"
+"""Its name in the extensions of a request."""
+
 _HEADERS = ("http11.send_request_headers", "http2.send_request_headers")
 _STARTED: Final = frozenset(f"{event}.started" for event in _HEADERS)
 _FAILED: Final = frozenset(f"{event}.failed" for event in _HEADERS)
 _WITHDRAWN: Final = "http2.receive_response_headers.failed"
 _HEEDED: Final = _STARTED | _FAILED | {_WITHDRAWN}
+_STARTED_ONCE: Final = "http11.send_request_headers.started"
 
 
 class DeadlinePassed(Exception):
@@ -43,7 +47,18 @@ class Fence:
         self._leaving = leaving
         self._witnessed = False
         self._stream_id: object = None
+        self._hooks: MutableMapping[str, object] | None = None
         self.sent = 0
+
+    def leave(self, extensions: MutableMapping[str, object]) -> None:
+        """Take the hook out of the request's extensions once there is no more to be told.
+
+        The library looks for it anew at each of ten steps. HTTP/1.1 has none that counts after the
+        headers but their own failure, of which the step that has begun still tells. HTTP/2 has:
+        what left may be withdrawn, and sent again. For an inner transport that sends a request once
+        and uses these very extensions; any other is told of all that it does.
+        """
+        self._hooks = extensions
 
     @property
     def maybe_sent(self) -> bool:
@@ -70,21 +85,24 @@ class Fence:
             return self._observe
 
         def trace(name: str, info: TraceInfo) -> None:
-            if user is not None:
-                user(name, info)
+            user(name, info)
             self._observe(name, info)
 
         return trace
 
     def wrap_async(self, user: AsyncTrace | None) -> AsyncTrace:
         """Return the trace hook of an async transport; the user's is called first."""
+        if user is None:
+            return self._observe_async
 
         async def trace(name: str, info: TraceInfo) -> None:
-            if user is not None:
-                await user(name, info)
+            await user(name, info)
             self._observe(name, info)
 
         return trace
+
+    async def _observe_async(self, name: str, info: TraceInfo) -> None:
+        self._observe(name, info)
 
     def _observe(self, name: str, info: TraceInfo) -> None:
         self._witnessed = True
@@ -99,6 +117,8 @@ class Fence:
                 self._leaving(moment)
                 self._look_in_time()
             self.sent += 1
+            if self._hooks is not None and name == _STARTED_ONCE:
+                self._hooks.pop(HOOK, None)
         elif name in _FAILED and _method(info) != b"CONNECT":
             if _failure(info) == "LocalProtocolError":
                 # The headers were refused while they were encoded, before anything was written.

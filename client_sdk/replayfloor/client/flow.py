@@ -10,17 +10,29 @@ of one operation, the one that has the lease sends; and no attempt starts at or 
 deadline, because past it the provider would take it for a new request.
 
 How an operation is begun and its lease taken is in `flow_begin`, what is recorded in `flow_end`.
+The effects of every call are yielded as they are, because `yield from` makes a generator for each.
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Final, assert_never
 
 from tenacity import DoAttempt, DoSleep
 
 from replayfloor.client.budget_rules import COST, COST_THROTTLED, Spend
 from replayfloor.client.classify import Action, Finding, classify
-from replayfloor.client.effects import Draw, Emit, Failure, Now, Operation, Send, Sleep
+from replayfloor.client.effects import (
+    NOW,
+    Draw,
+    Emit,
+    Failure,
+    Moment,
+    Operation,
+    Reply,
+    Sleep,
+    new_send,
+)
 from replayfloor.client.events import (
     AttemptStarted,
     BudgetExhausted,
@@ -36,6 +48,10 @@ from replayfloor.client.schedule import DO_ATTEMPT, Schedule, Stop
 from replayfloor.core.drivers import ensure
 from replayfloor.core.effects import Flow
 from replayfloor.core.outcome import Outcome
+
+_RETRY: Final = Action.RETRY
+_HAND_OVER: Final = Action.HAND_OVER
+"""Looked up once: before Python 3.12 to look up a member takes as long as to call a function."""
 
 
 def operate(operation: Operation, terms: Terms) -> Flow[Verdict]:
@@ -70,7 +86,7 @@ def _pursue(progress: Progress, operation: Operation) -> Flow[Verdict]:
                 finding = progress.finding
                 assert finding is not None  # an attempt has ended
                 if schedule is None:
-                    if finding.action is Action.HAND_OVER:
+                    if finding.action is _HAND_OVER:
                         return progress.stopped(handed_over=True)
                     schedule = Schedule(progress)
                 schedule.record(finding)
@@ -108,21 +124,24 @@ def _wait(progress: Progress, wait_s: float) -> Flow[Verdict | None]:
 
 def _attempt(progress: Progress) -> Flow[Verdict | None]:
     """Make one attempt; return a verdict if none may be made, now or after it."""
-    progress.see((yield from Now()))
-    verdict = yield from _may_send(progress)
-    if verdict is None and not progress.counted:
+    moment = yield NOW
+    assert isinstance(moment, Moment)
+    progress.see(moment)
+    if (obstacle := _obstacle(progress)) is not None:
+        return (yield from obstacle(progress))
+    if not progress.counted:
         verdict = yield from take_lease(progress)
-        if verdict is None:
-            # Taking it may have taken its time.
-            progress.see((yield from Now()))
-            verdict = yield from _may_send(progress)
-    if verdict is not None:
-        return verdict
+        if verdict is not None:
+            return verdict
+        # Taking it may have taken its time.
+        progress.see((yield from NOW))
+        if (obstacle := _obstacle(progress)) is not None:
+            return (yield from obstacle(progress))
     progress.counted = False
     progress.attempt_began_ns = progress.elapsed_ns
     if progress.terms.listens:
         yield from Emit(AttemptStarted(**progress.facts()))
-    attempted = yield from Send(
+    attempted = yield new_send(
         key=progress.entry.key,
         now_ns=progress.now_ns,
         seen=progress.seen,
@@ -130,7 +149,10 @@ def _attempt(progress: Progress) -> Flow[Verdict | None]:
         timeout_s=progress.budget_left_s,
         first_attempt_at_ns=progress.entry.first_attempt_at_ns,
     )
-    progress.see((yield from Now()))
+    assert isinstance(attempted, (Reply, Failure))
+    moment = yield NOW
+    assert isinstance(moment, Moment)
+    progress.see(moment)
     # An answer that comes after the deadline may be to a late copy of the request: what an earlier
     # copy did, the server may have forgotten by now.
     known = max(progress.known, Outcome.UNKNOWN) if progress.deadline_passed else progress.known
@@ -140,26 +162,43 @@ def _attempt(progress: Progress) -> Flow[Verdict | None]:
         return (yield from close(progress, begun=True))
     if finding.burnt:
         return (yield from give_up(progress))
-    if finding.action is Action.RETRY:
+    if finding.action is _RETRY:
         progress.draw = yield from Draw()
     return None
 
 
-def _may_send(progress: Progress) -> Flow[Verdict | None]:
-    """Return a verdict if no attempt may be made at this moment."""
+def _obstacle(progress: Progress) -> Callable[[Progress], Flow[Verdict]] | None:
+    """Return how the call ends if no attempt may be made at this moment; None if one may."""
     if progress.deadline_passed:
-        yield from hold_back(progress, "the send deadline had passed")
-        return (yield from close(progress, begun=False))
-    behind_s = progress.behind_s
-    if behind_s is not None:
-        # How much time passed is not known, and the provider may have forgotten the key.
-        yield from Emit(ClockWentBack(**progress.facts(), behind_s=behind_s))
-        detail = f"the wall clock went back by {behind_s:.1f} s: nothing is sent until it is right"
-        yield from hold_back(progress, detail)
-        return progress.stopped(detail)
+        return _too_late
+    if progress.behind_s is not None:
+        return _clock_behind
     if progress.unproven and not progress.counted:
-        return progress.stopped(UNPROVEN)
+        return _unproven
     if progress.finding is not None and progress.budget_left_s <= 0:
-        yield from hold_back(progress, "the wait took longer than it should have")
-        return progress.stopped()
+        return _over_budget
     return None
+
+
+def _too_late(progress: Progress) -> Flow[Verdict]:
+    yield from hold_back(progress, "the send deadline had passed")
+    return (yield from close(progress, begun=False))
+
+
+def _clock_behind(progress: Progress) -> Flow[Verdict]:
+    """How much time passed is not known, and the provider may have forgotten the key."""
+    behind_s = progress.behind_s or 0.0
+    yield from Emit(ClockWentBack(**progress.facts(), behind_s=behind_s))
+    detail = f"the wall clock went back by {behind_s:.1f} s: nothing is sent until it is right"
+    yield from hold_back(progress, detail)
+    return progress.stopped(detail)
+
+
+def _unproven(progress: Progress) -> Flow[Verdict]:
+    yield from hold_back(progress, UNPROVEN)
+    return progress.stopped(UNPROVEN)
+
+
+def _over_budget(progress: Progress) -> Flow[Verdict]:
+    yield from hold_back(progress, "the wait took longer than it should have")
+    return progress.stopped()

@@ -9,12 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from replayfloor.client.effects import Emit, Entropy, Now, Operation, Sleep
+from replayfloor.client.effects import NOW, Emit, Entropy, Moment, Operation, Sleep
 from replayfloor.client.events import Ending, JournalFailed, WaitReason, WaitStarted
+from replayfloor.client.flow_entry import entry_from
 from replayfloor.client.policy import lease_poll_s
 from replayfloor.client.profile_keys import KEY_ENTROPY_BYTES
 from replayfloor.client.progress import UNPROVEN, Progress, Terms, Verdict
-from replayfloor.client.support import Learning, RecallSupport, deadline_after, place_of
+from replayfloor.client.support import (
+    RecallSupport,
+    Support,
+    deadline_after,
+    place_of,
+)
 from replayfloor.core.effects import Flow
 from replayfloor.core.errors import ReceiptCorrupt, StoreUnavailable
 from replayfloor.core.fingerprint import differing_parts
@@ -22,6 +28,7 @@ from replayfloor.core.journal import (
     LATCHED,
     LEASE_OWNER_BYTES,
     BeginOperation,
+    Begun,
     JournalEntry,
     OperationState,
     ReadOperation,
@@ -37,30 +44,32 @@ LEASE_WAIT_MIN_S: Final = 0.05
 """Least wait between two looks at another call's lease. Its end is a moment of the journal's clock,
 which may be a database's: the clock here may show that it has ended, and the journal not."""
 
+_CALL_ENTROPY: Final = Entropy(max(KEY_ENTROPY_BYTES, LEASE_OWNER_BYTES))
 _NS_PER_MS = 1_000_000
 _BUSY = "another call of this operation is sending it"
 
 
 def propose(operation: Operation, terms: Terms) -> Flow[Progress]:
     """Return the call with the entry that it would write; nothing is written here."""
-    moment = yield from Now()
-    key = operation.key
-    if key is None:
-        # Made once, before everything else: whatever is repeated below is repeated under it.
-        entropy = yield from Entropy(KEY_ENTROPY_BYTES)
-        key = terms.profile.mint_key(moment.wall_ns // _NS_PER_MS, entropy)
-    owner = yield from Entropy(LEASE_OWNER_BYTES)
-    place = place_of(terms.learning, operation.origin, operation.path)
-    support = yield from RecallSupport(place)
+    moment = yield NOW
+    assert isinstance(moment, Moment)
+    # Names the call, and makes its key if it has none: both have to differ from those of every
+    # other call, and whoever can see or write the one in the journal can do so with the other.
+    owner = yield _CALL_ENTROPY
+    assert isinstance(owner, bytes)
     profile = terms.profile
     # Taken before the journal's commit, so earlier than the provider's own count begins.
     first_ns = moment.wall_ns
-    retention_s = 0.0 if terms.learning is Learning.REQUIRE else profile.retention_s
-    entry = JournalEntry(
-        namespace=profile.namespace,
+    key = operation.key
+    if key is None:
+        # Made once, before everything else: whatever is repeated below is repeated under it.
+        key = profile.mint_key(first_ns // _NS_PER_MS, owner[:KEY_ENTROPY_BYTES])
+    place = place_of(terms.learning, operation.origin, operation.path)
+    support = yield RecallSupport(place)
+    entry = entry_from(
+        terms.blank,
         operation_id=operation.operation_id or key,
         key=key,
-        provider=profile.name,
         method=operation.method,
         origin=operation.origin,
         path=operation.path,
@@ -68,8 +77,7 @@ def propose(operation: Operation, terms: Terms) -> Flow[Progress]:
         first_attempt_at_ns=first_ns,
         boot_id=moment.boot_id,
         first_boot_ns=moment.boot_ns,
-        retention_s=retention_s,
-        send_deadline_ns=deadline_after(profile, retention_s, first_ns),
+        send_deadline_ns=deadline_after(profile, terms.blank.retention_s, first_ns),
         last_attempt_at_ns=first_ns,
         last_seen_at_ns=first_ns,
         lease_owner=owner,
@@ -77,14 +85,17 @@ def propose(operation: Operation, terms: Terms) -> Flow[Progress]:
         lease_until_ns=first_ns + int(terms.policy.lease_s * NS_PER_S),
     )
     progress = Progress(terms, entry, owner, moment)
-    progress.expect(support)
+    if support is not None:
+        assert isinstance(support, Support)
+        progress.expect(support)
     return progress
 
 
 def begin(progress: Progress, operation: Operation) -> Flow[Verdict | None]:
     """Write ahead, or take up the operation that stands; return a verdict if it may not go on."""
     try:
-        begun = yield from BeginOperation(progress.entry, progress.terms.policy.lease_s)
+        begun = yield BeginOperation(progress.entry, progress.terms.policy.lease_s)
+        assert isinstance(begun, Begun)
     except StoreUnavailable as error:
         progress.entry = replace(progress.entry, attempts=0)
         progress.leased = False
@@ -210,7 +221,7 @@ def _wait_for_another(progress: Progress, looks: int) -> Flow[Verdict | None]:
         yield from Emit(waiting)
     yield from Sleep(wait_s)
     progress.slept(wait_s)
-    progress.see((yield from Now()))
+    progress.see((yield from NOW))
     try:
         entry = yield from ReadOperation(progress.entry.namespace, progress.entry.operation_id)
     except StoreUnavailable as error:

@@ -7,6 +7,7 @@ have been executed by whoever reads the entry next.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from replayfloor.client.budget_rules import REFUND, Refund
 from replayfloor.client.classify import Finding
@@ -24,18 +25,25 @@ from replayfloor.core.journal import (
     ReleaseLease,
 )
 from replayfloor.core.journal_rules import NS_PER_S, with_attempt_ended
-from replayfloor.core.outcome import Outcome, join
+from replayfloor.core.making import maker
+from replayfloor.core.outcome import Outcome
+
+_DEFINITIVE: Final = Outcome.DEFINITIVE
+_end: Final = maker(EndAttempt)
 
 
 def record(progress: Progress, finding: Finding, attempted: Attempted) -> Flow[None]:
     """Record what the attempt has taught. The answer counts, also if the journal is down now."""
+    kept = None
     if isinstance(attempted, Reply):
-        yield from _hear_of_support(progress, attempted)
+        kept = attempted.kept
+        if not finding.silent:
+            yield from _hear_of_support(progress, attempted)
     done = progress.learn(finding)
-    if finding.outcome is Outcome.DEFINITIVE:
-        yield from Refund(progress.entry.origin, progress.paid or REFUND)
+    if finding.outcome is _DEFINITIVE:
+        yield Refund(progress.entry.origin, progress.paid or REFUND)
         progress.paid = 0
-    kept = attempted.kept if isinstance(attempted, Reply) and done else None
+    kept = kept if done else None
     yield from _end_attempt(progress, finding.evidence, finding.status, done=done, kept=kept)
     if not progress.terms.listens:
         return
@@ -73,7 +81,7 @@ def _end_attempt(
     entry = progress.entry
     # What the journal knows already is not told it again: a deadline that changes is waited for.
     learned = entry.retention_s > 0 and entry.retention_s != progress.stored_retention_s
-    effect = EndAttempt(
+    effect = _end(
         entry.namespace,
         entry.operation_id,
         progress.seen.wall_ns,
@@ -88,14 +96,16 @@ def _end_attempt(
         send_deadline_ns=entry.send_deadline_ns if learned else 0,
     )
     try:
-        written: JournalEntry = yield from effect
+        written = yield effect
         progress.leased = progress.leased and not done
     except StoreUnavailable as error:
         written = with_attempt_ended(entry, effect)
         yield from Emit(JournalFailed(**progress.facts(), evidence=str(error)))
+    assert isinstance(written, JournalEntry)
     progress.take(written)
     # Another process may have learned more, or may be sending at this moment.
-    progress.known = join(progress.known, written.known)
+    if (known := written.known) > progress.known:
+        progress.known = known
 
 
 def close(progress: Progress, *, begun: bool) -> Flow[Verdict]:

@@ -7,7 +7,7 @@ the transport. The two values are in `library_httpx` and `library_httpx2`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -29,26 +29,35 @@ if TYPE_CHECKING:
 Lines = Sequence[tuple[bytes, bytes]]
 """Header lines with their names in lower case."""
 
+Fields = Mapping[bytes, bytes]
+"""Header values by their names in lower case, the lines of one name joined as the library does."""
+
 
 def lines_of(headers: httpx.Headers) -> Lines:
-    """Return the lines of a message's headers, to be looked through more than once.
+    """Return the lines of a message's headers.
 
     In the raw form: the library's own look-up first finds an encoding for all of them.
     """
     return [(name.lower(), value) for name, value in headers.raw]
 
 
-def value_of(lines: Lines, name: bytes) -> bytes:
-    """Return the value of a header, its lines joined as the library does; `name` in lower case."""
-    found = None
-    for field, value in lines:
-        if field == name:
-            found = value if found is None else found + b", " + value
-    return found or b""
+def fields_of(headers: httpx.Headers) -> Fields:
+    """Return the values of a message's headers, to be looked up more than once."""
+    raw = headers.raw
+    fields = {name.lower(): value for name, value in raw}
+    return fields if len(fields) == len(raw) else _joined(raw)
+
+
+def _joined(raw: Lines) -> Fields:
+    fields: dict[bytes, bytes] = {}
+    for written, value in raw:
+        name = written.lower()
+        fields[name] = fields[name] + b", " + value if name in fields else value
+    return fields
 
 
 def header_of(headers: httpx.Headers, name: bytes) -> bytes:
-    """Return the value of a header that is looked at once; see `value_of`."""
+    """Return the value of a header that is looked at once, its lines joined."""
     return b", ".join([value for field, value in headers.raw if field.lower() == name])
 
 
@@ -130,6 +139,8 @@ class Library:
     async_stream: type[httpx.AsyncByteStream]
     sync_transport: type[httpx.BaseTransport]
     async_transport: type[httpx.AsyncBaseTransport]
+    own_transports: tuple[type[httpx.BaseTransport] | type[httpx.AsyncBaseTransport], ...]
+    """Its own over the network. Of the classes that others make of them less is known."""
     transport_error: type[httpx.TransportError]
     read_error: type[httpx.ReadError]
     read_timeout: type[httpx.ReadTimeout]

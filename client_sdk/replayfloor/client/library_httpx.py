@@ -57,6 +57,7 @@ HTTPX: Final = Library(
     async_stream=httpx.AsyncByteStream,
     sync_transport=httpx.BaseTransport,
     async_transport=httpx.AsyncBaseTransport,
+    own_transports=(httpx.HTTPTransport, httpx.AsyncHTTPTransport),
     transport_error=httpx.TransportError,
     read_error=httpx.ReadError,
     read_timeout=httpx.ReadTimeout,

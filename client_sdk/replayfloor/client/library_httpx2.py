@@ -62,6 +62,7 @@ HTTPX2: Final = Library(
     async_stream=twin.AsyncByteStream,
     sync_transport=twin.BaseTransport,
     async_transport=twin.AsyncBaseTransport,
+    own_transports=(twin.HTTPTransport, twin.AsyncHTTPTransport),
     transport_error=twin.TransportError,
     read_error=twin.ReadError,
     read_timeout=twin.ReadTimeout,

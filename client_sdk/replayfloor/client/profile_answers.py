@@ -24,6 +24,9 @@ REPLAYED_FIELDS: Final = ("idempotent-replayed", "idempotency-replayed")
 
 RETRY_AFTER_FIELD: Final = "retry-after"
 
+LIFETIME_FIELD: Final = b"idempotency-key-lifetime"
+"""For how long the server keeps a key, in seconds (our own servers advertise it)."""
+
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PLACE: Final = re.compile(r"(?:\*|[A-Za-z0-9_-]+)(?:\.(?:\*|[A-Za-z0-9_-]+))*")
 _ITEMS: Final = "*"
@@ -86,8 +89,12 @@ class AnswerRules:
     should_retry: str = ""
     hint_required: bool = False
     telling: frozenset[bytes] = field(init=False, repr=False, compare=False)
-    """The header fields that are looked at; an answer with none of them is read by its status,
-    unless there are signs or a hint is required."""
+    """The header fields that are looked at, here and for what the server says of keys (`support`);
+    an answer with none of them is read by its status, unless there are signs or a hint is required.
+    """
+
+    has_signs: bool = field(init=False, repr=False, compare=False)
+    """Whether any answer is a sign."""
 
     def __post_init__(self) -> None:
         """Refuse rules that could never match; write header names as they are compared."""
@@ -107,18 +114,15 @@ class AnswerRules:
         lower = tuple(name.lower() for name in self.replayed_by)
         object.__setattr__(self, "replayed_by", lower)
         hints = (self.should_retry,) if self.should_retry else ()
-        telling = frozenset(name.encode() for name in (*lower, *hints, RETRY_AFTER_FIELD))
+        names = (*lower, *hints, *REPLAYED_FIELDS, RETRY_AFTER_FIELD)
+        telling = frozenset((*(name.encode() for name in names), LIFETIME_FIELD))
         object.__setattr__(self, "telling", telling)
+        object.__setattr__(self, "has_signs", bool(self._signs()))
 
     @property
     def reads_bodies(self) -> bool:
         """Whether the codes in JSON bodies matter, so that the flow has to be given them."""
         return any(sign.codes for sign in self._signs())
-
-    @property
-    def has_signs(self) -> bool:
-        """Whether any answer is a sign."""
-        return bool(self.in_flight or self.executed or self.not_executed or self.mismatch)
 
     def silent(self, response: Response) -> bool:
         """Return whether an answer says nothing but its status: as nearly all do.

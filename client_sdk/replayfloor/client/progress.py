@@ -12,11 +12,11 @@ from replayfloor.client.classify import Finding
 from replayfloor.client.effects import Moment
 from replayfloor.client.elapsed import behind_s, elapsed_ns
 from replayfloor.client.events import Ending
-from replayfloor.client.policy import RetryPolicy
-from replayfloor.client.profiles import Profile
-from replayfloor.client.support import Learning, Support, deadline_after, retention_after
+from replayfloor.client.support import Support, deadline_after, retention_after
+from replayfloor.client.terms import Terms as Terms
 from replayfloor.core.journal import JournalEntry, OperationState
 from replayfloor.core.journal_rules import NS_PER_S
+from replayfloor.core.making import maker
 from replayfloor.core.outcome import Outcome, executed_nothing, join
 from replayfloor.core.values import frozen
 
@@ -24,21 +24,6 @@ UNPROVEN: Final = (
     "the server has not shown that it knows idempotency keys, so that sending it again could "
     "execute it again"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What every call of one transport goes by.
-
-    `learning`: what an advertised lifetime may change. `keeps_responses`: the journal keeps the
-    answers. `listens`: somebody is told of events; if nobody is, most are not even made.
-    """
-
-    profile: Profile
-    policy: RetryPolicy
-    learning: Learning = Learning.SHORTEN
-    keeps_responses: bool = False
-    listens: bool = True
 
 
 class EventFacts(TypedDict):
@@ -60,6 +45,7 @@ class EventFacts(TypedDict):
 @frozen
 class Verdict:
     """How a call ends. `entry` is the journal's, `detail` says more, `cause` is what went wrong.
+    `seen_ns` is what the wall clock showed last, ns since 1970.
 
     `burnt`: it is unknown before the send deadline, because the key will never tell.
     """
@@ -67,6 +53,7 @@ class Verdict:
     _: KW_ONLY
     ending: Ending
     entry: JournalEntry
+    seen_ns: int
     elapsed_s: float
     outcome: Outcome
     resumed: bool
@@ -74,6 +61,14 @@ class Verdict:
     detail: str
     cause: Exception | None = None
     burnt: bool = False
+
+
+_DEFINITIVE: Final = Outcome.DEFINITIVE
+_RETURNED: Final = Ending.RETURNED
+_UNKNOWN: Final = Ending.UNKNOWN
+"""Looked up once: before Python 3.12 to look up a member takes as long as to call a function."""
+
+_new_verdict: Final = maker(Verdict)
 
 
 @dataclass(slots=True)
@@ -151,8 +146,9 @@ class Progress:
     def learn(self, finding: Finding) -> bool:
         """Join what an attempt has taught; return whether the operation is done with it."""
         self.finding = finding
-        self.known = join(self.known, finding.outcome)
-        final = self.known is Outcome.DEFINITIVE or executed_nothing(self.known)
+        if finding.outcome > self.known:
+            self.known = finding.outcome
+        final = self.known is _DEFINITIVE or executed_nothing(self.known)
         return finding.settles and final
 
     @property
@@ -168,12 +164,13 @@ class Progress:
     @property
     def behind_s(self) -> float | None:
         """The seconds by which the wall clock went back; None if it did not."""
-        return behind_s(max(self.wall_seen_ns, self.entry.last_seen_at_ns), self.seen)
+        seen_ns = self.entry.last_seen_at_ns
+        return behind_s(seen_ns if seen_ns > self.wall_seen_ns else self.wall_seen_ns, self.seen)
 
     @property
     def unproven(self) -> bool:
         """Whether sending again might execute again: the server never said that it knows keys."""
-        required = self.terms.learning is Learning.REQUIRE and self.entry.retention_s <= 0
+        required = self.terms.requires and self.entry.retention_s <= 0
         return required and not executed_nothing(self.known)
 
     @property
@@ -218,7 +215,7 @@ class Progress:
         """Return the verdict of a call that makes no further attempt, before the send deadline."""
         answered = self.finding is not None and self.finding.status is not None
         if answered and (handed_over or executed_nothing(self.known)):
-            ending = Ending.RETURNED
+            ending = _RETURNED
         elif self.finding is not None and executed_nothing(self.known):
             ending = Ending.NOT_EXECUTED
         else:
@@ -235,14 +232,15 @@ class Progress:
     ) -> Verdict:
         """Return a verdict with what is known now."""
         evidence = self.finding.evidence if self.finding else self.entry.last_evidence
-        return Verdict(
+        return _new_verdict(
             ending=ending,
             entry=self.entry,
-            elapsed_s=self.elapsed_s,
+            seen_ns=self.seen.wall_ns,
+            elapsed_s=self.elapsed_ns / NS_PER_S,
             outcome=self.known,
             resumed=self.resumed,
             replayed=self.finding is not None and self.finding.replayed,
             detail=detail or evidence or "no attempt has ended",
             cause=cause,
-            burnt=ending is Ending.UNKNOWN and not self.deadline_passed,
+            burnt=ending is _UNKNOWN and not self.deadline_passed,
         )

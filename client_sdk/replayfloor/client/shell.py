@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -13,10 +12,9 @@ from replayfloor.client.call import Call, Settings
 from replayfloor.client.effects import Send
 from replayfloor.client.events import ScopedSink
 from replayfloor.client.fence import AsyncTrace, Trace
-from replayfloor.client.library import Library, lines_of
+from replayfloor.client.library import Library, fields_of
 from replayfloor.client.operations import PendingOperation, pending, settle
 from replayfloor.client.options import EXTENSION
-from replayfloor.client.profiles import Profile
 from replayfloor.client.refusals import refuse_redirect
 from replayfloor.client.telemetry.scopes import scope_of
 from replayfloor.client.trail import MARK, Trail, content_of, trail_of
@@ -28,8 +26,6 @@ from replayfloor.core.journal import ReadOperation, Settlement
 if TYPE_CHECKING:
     import httpx
 
-logger = logging.getLogger(__name__)
-
 
 class Shell:
     """The settings of a transport, one for each of its profiles."""
@@ -38,6 +34,7 @@ class Shell:
         self, settings: Sequence[Settings], upkeep: Upkeep | None, *, owns_journal: bool
     ) -> None:
         self._settings = settings
+        self._by_method = _by_method(settings)
         self._upkeep = upkeep
         self._owns_journal = owns_journal
         self._closing = threading.Lock()
@@ -53,7 +50,8 @@ class Shell:
         Raises UsageError for a request that asks for a key and is not covered by any profile, and
         RedirectRefused for a redirected write that may not take its key along.
         """
-        self.library.require_request(request)
+        if type(request) is not self.library.request:
+            self.library.require_request(request)
         chosen = self._chosen(request)
         trail = trail_of(request)
         if trail is not None and not trail.is_first(request):
@@ -67,8 +65,10 @@ class Shell:
         return chosen
 
     def _chosen(self, request: httpx.Request) -> Settings | None:
+        if self._by_method is not None:
+            return self._by_method.get(request.method.upper())
         for each in self._settings:
-            if _covers(each.profile, request):
+            if each.profile.covers(request.method, request.url.host, request.url.path):
                 return each
         return None
 
@@ -102,20 +102,20 @@ class Shell:
     def open_call(self, settings: Settings, request: httpx.Request, body: bytes) -> Call:
         """Return the call of a request; raises UsageError if its key cannot be honoured."""
         trail = trail_of(request)
-        lines = lines_of(request.headers)
-        content = content_of(request, lines, body)
-        operation = read_operation(request, lines, content, settings.profile, trail)
+        fields = fields_of(request.headers)
+        content = content_of(request, fields, body)
+        operation = read_operation(request, fields, content, settings.profile, trail)
         if trail is None or trail.operation is not operation:
             trail = Trail(request, content, operation)
             request.extensions[MARK] = trail
-        return Call(settings, request, lines, body, operation, trail)
+        return Call(settings, request, fields, body, operation, trail)
 
     def attempt(self, call: Call, send: Send, trace: Trace | AsyncTrace) -> httpx.Request:
         """Return the request of one attempt."""
         call.trail.knows_key(send.key)
         profile = call.settings.profile
         return build_attempt(
-            self.library, call.request, call.lines, call.body, send, profile, trace
+            self.library, call.request, call.fields, call.body, send, profile, trace
         )
 
     def scope(
@@ -126,18 +126,16 @@ class Shell:
             return None
         return scope_of(self._sink, settings.profile.name, request.method)
 
-    def sweep_due(self) -> Callable[[], object] | None:
-        """Return what removes old entries of the journal, if it is time to do so. Never raises."""
+    def sweep_due(self, now_ns: int) -> Callable[[], object] | None:
+        """Return what removes old entries of the journal, if it is time to do so. Never raises.
+
+        `now_ns` is the wall clock as the call saw it last: a clock that fails now must not take its
+        answer away.
+        """
         upkeep = self._upkeep
-        if upkeep is None:
+        if upkeep is None or not upkeep.due(now_ns):
             return None
-        try:
-            now_ns = self.look().wall_ns
-        except Exception:
-            # The call has its answer; a clock that fails must not take it away.
-            logger.exception("the clock raised")
-            return None
-        return partial(upkeep.sweep, self.journal, now_ns) if upkeep.due(now_ns) else None
+        return partial(upkeep.sweep, self.journal, now_ns)
 
     def pending(self) -> tuple[PendingOperation, ...]:
         """Return what is pending under the transport's profiles, the oldest first."""
@@ -171,7 +169,9 @@ class Shell:
                 self.journal.close()
 
 
-def _covers(profile: Profile, request: httpx.Request) -> bool:
-    if not profile.hosts and not profile.paths:
-        return request.method.upper() in profile.methods
-    return profile.covers(request.method, request.url.host, request.url.path)
+def _by_method(settings: Sequence[Settings]) -> dict[str, Settings] | None:
+    """Return what decides if every profile speaks of all hosts and paths; else None."""
+    if any(each.profile.hosts or each.profile.paths for each in settings):
+        return None
+    # Of several the first counts.
+    return {method: each for each in reversed(settings) for method in each.profile.methods}

@@ -11,22 +11,17 @@ from enum import Enum
 from typing import Final
 
 from replayfloor.client.profile_answers import GENERIC, problem_of
+from replayfloor.client.profile_answers import LIFETIME_FIELD as LIFETIME_FIELD
 from replayfloor.client.profiles import NS_PER_S, RETENTION_MAX_S, Profile, send_window_s
 from replayfloor.core.effects import Effect
 from replayfloor.core.message import Response, get_first
 from replayfloor.core.values import frozen
-
-LIFETIME_FIELD: Final = b"idempotency-key-lifetime"
-"""For how long the server keeps a key, in seconds (our own servers advertise it)."""
 
 RETENTION_SEEN_S: Final = 300.0
 """Presumed of a server that has shown that it knows keys, and not for how long: the shortest
 window that any known provider publishes (Amazon SQS FIFO queues, five minutes)."""
 
 _LIFETIME_DIGITS_MAX: Final = 10
-
-_TELLING: Final = GENERIC.telling | {LIFETIME_FIELD}
-
 
 UNPROFILED: Final = Profile(name="unprofiled", retention_s=RETENTION_SEEN_S)
 """Stands for a provider of which nothing is known, with the header of the IETF draft."""
@@ -83,7 +78,7 @@ def place_of(learning: Learning, origin: str, path: str) -> str:
 
 def read_support(response: Response) -> Support | None:
     """Return what an answer shows, or None if it shows nothing."""
-    if not response.body and _TELLING.isdisjoint([name for name, _ in response.headers]):
+    if not response.body and GENERIC.telling.isdisjoint([name for name, _ in response.headers]):
         return None  # as nearly all
     lifetime_s = _lifetime_s(get_first(response.headers, LIFETIME_FIELD))
     if lifetime_s is not None:

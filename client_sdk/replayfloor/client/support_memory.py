@@ -21,16 +21,16 @@ class SupportMemory:
 
     def recall(self, effect: RecallSupport) -> Support | None:
         """Perform RecallSupport."""
-        with self._lock:
-            return self._seen.get(effect.place)
+        # Without the lock: a place that is noted again is there all the while.
+        return self._seen.get(effect.place)
 
     def note(self, effect: NoteSupport) -> None:
         """Perform NoteSupport. An answer without a lifetime does not take back an earlier one."""
         with self._lock:
-            before = self._seen.pop(effect.place, Support())
-            retention_s = effect.support.retention_s
-            self._seen[effect.place] = Support(
-                before.retention_s if retention_s is None else retention_s
-            )
+            support = effect.support
+            if support.retention_s is None:
+                support = self._seen.get(effect.place, support)
+            self._seen[effect.place] = support
+            self._seen.move_to_end(effect.place)
             if len(self._seen) > PLACES_MAX:
                 self._seen.popitem(last=False)

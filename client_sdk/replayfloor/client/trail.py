@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from replayfloor.client.effects import Operation
-from replayfloor.client.library import Lines, value_of
+from replayfloor.client.library import Fields
 
 if TYPE_CHECKING:
     import httpx
@@ -21,18 +21,14 @@ MARK: Final = "replayfloor.trail"
 """Its name in the extensions of the caller's request."""
 
 
-class Content(NamedTuple):
-    """What a request says, wherever it goes. The body itself, which the request holds anyway:
-    nothing is hashed that is rarely compared."""
-
-    method: str
-    media_type: bytes
-    body: bytes
+Content: TypeAlias = tuple[str, bytes, bytes]
+"""What a request says, wherever it goes: method, Content-Type and body. The body itself, which the
+request holds anyway: nothing is hashed that is rarely compared."""
 
 
-def content_of(request: httpx.Request, lines: Lines, body: bytes) -> Content:
-    """Return what a request with these header lines and this body says."""
-    return Content(request.method, value_of(lines, b"content-type"), body)
+def content_of(request: httpx.Request, fields: Fields, body: bytes) -> Content:
+    """Return what a request with these headers and this body says."""
+    return request.method, fields.get(b"content-type", b""), body
 
 
 class Trail:
@@ -75,7 +71,7 @@ class Trail:
 
 def trail_of(request: httpx.Request) -> Trail | None:
     """Return the trail that a request is on."""
-    found = cast("dict[str, object]", request.extensions).get(MARK)
+    found: object = request.extensions.get(MARK)
     return found if isinstance(found, Trail) else None
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from replayfloor.client.boundaries import without_boundary
-from replayfloor.client.effects import Failure, Operation, Reply, Send
-from replayfloor.client.fence import AsyncTrace, DeadlinePassed, Fence, Trace
+from replayfloor.client.effects import Failure, Operation, Reply, Send, new_operation
+from replayfloor.client.fence import HOOK, AsyncTrace, DeadlinePassed, Fence, Trace
 from replayfloor.client.key_place import with_place
-from replayfloor.client.library import Lines, lines_of, value_of
+from replayfloor.client.library import Fields, Lines, lines_of
 from replayfloor.client.options import (
     EXTENSION,
     choose_key,
@@ -41,7 +41,7 @@ _OUR_MISTAKE: Final = "LocalProtocolError"
 
 
 def read_operation(
-    request: httpx.Request, lines: Lines, content: Content, profile: Profile, trail: Trail | None
+    request: httpx.Request, fields: Fields, content: Content, profile: Profile, trail: Trail | None
 ) -> Operation:
     """Return the logical request behind a request; a `trail` says what it continues.
 
@@ -53,10 +53,13 @@ def read_operation(
     named = options.get("operation_id")
     scoped = current_operation() if named is None else None
     name = profile.header.lower().encode()
-    written = [value for field, value in lines if field == name]
-    key = choose_key(written, options.get("key"), profile, content.body)
+    # Each line by itself, and only if there is one: most callers leave the key to us.
+    written = [v for n, v in lines_of(request.headers) if n == name] if name in fields else ()
+    key = options.get("key")
+    if written or key is not None or profile.body_field:
+        key = choose_key(written, key, profile, content[2])
     content_only = fingerprint_of(request, content)
-    return Operation(
+    return new_operation(
         method=request.method.upper(),
         origin=origin_of(request.url),
         path=path_of(request.url),
@@ -70,11 +73,10 @@ def read_operation(
 
 def fingerprint_of(request: httpx.Request, content: Content) -> Fingerprint:
     """Return what tells a request from others under its operation id."""
+    method, content_type, body = content
     path, _, query = request.url.raw_path.partition(b"?")
-    media_type, compared = without_boundary(content.media_type, content.body)
-    return fingerprint(
-        method=request.method, path=path, query=query, content_type=media_type, body=compared
-    )
+    content_type, body = without_boundary(content_type, body)
+    return fingerprint(method=method, path=path, query=query, content_type=content_type, body=body)
 
 
 def origin_of(url: httpx.URL) -> str:
@@ -92,7 +94,7 @@ def path_of(url: httpx.URL) -> str:
 def build_attempt(
     library: Library,
     request: httpx.Request,
-    lines: Lines,
+    fields: Fields,
     body: bytes,
     send: Send,
     profile: Profile,
@@ -104,10 +106,9 @@ def build_attempt(
     target of a redirect, and the key must not follow.
     """
     body = write_body(body, send.key, profile)
-    written = write_fields(send.key, send.first_attempt_at_ns, profile)
     extensions = without_ours(request)
     extensions["timeout"] = _timeouts(extensions.get("timeout"), send.timeout_s)
-    extensions["trace"] = trace
+    extensions[HOOK] = trace
     attempt = library.request(
         request.method,
         request.url,
@@ -116,12 +117,12 @@ def build_attempt(
         extensions=extensions,
     )
     headers = attempt.headers
-    for name, value in written:
+    for name, value in write_fields(send.key, send.first_attempt_at_ns, profile):
         headers[name] = value
     length = b"%d" % len(body)
-    if value_of(lines, b"content-length") != length:
+    if fields.get(b"content-length") != length:
         headers["Content-Length"] = length.decode("ascii")
-    if value_of(lines, b"transfer-encoding"):
+    if b"transfer-encoding" in fields:
         del headers["Transfer-Encoding"]
     return attempt
 
@@ -194,11 +195,12 @@ def to_reply(
     `lines` are its header's, if the caller has them already.
     """
     headers = tuple(lines_of(response.headers) if lines is None else lines)
+    status = response.status_code
     media_type = media_type_of(get_first(headers, b"content-type") or b"")
-    codes = response.status_code >= 400 and b"json" in media_type and profile.answers.reads_bodies
+    codes = status >= 400 and b"json" in media_type and profile.answers.reads_bodies
     wanted = codes or media_type == _PROBLEM
     body = decoded(library, response, raw) if wanted else b""
-    return Reply(Response(response.status_code, headers, body))
+    return Reply(Response(status, headers, body))
 
 
 def decoded(library: Library, response: httpx.Response, raw: bytes) -> bytes:

@@ -18,18 +18,21 @@ AsyncPerform = Callable[[Effect[object]], Awaitable[object]]
 
 def run(flow: Flow[R], perform: Perform) -> R:
     """Drive a flow to its end, performing each effect with a blocking call."""
-    answer: object = None
-    failure: BaseException | None = None
-    while True:
-        try:
-            effect = flow.send(answer) if failure is None else flow.throw(failure)
-        except StopIteration as stop:
-            return _value(stop)
-        failure = None
-        try:
-            answer = perform(effect)
-        except BaseException as error:  # noqa: BLE001 - the flow decides, not we
-            failure = error
+    try:
+        effect = next(flow)
+        while True:
+            try:
+                answer = perform(effect)
+            except BaseException as error:  # noqa: BLE001 - the flow decides, not we
+                failure = error
+            else:
+                effect = flow.send(answer)
+                continue
+            # Outside of the handler, so that what the flow raises has no context of ours.
+            effect = flow.throw(failure)
+            del failure
+    except StopIteration as stop:
+        return _value(stop)
 
 
 async def run_async(

@@ -22,7 +22,12 @@ _VERSION_AT = 14
 
 
 def uuid7(unix_ms: int, entropy: bytes) -> UUID:
-    """Return the UUID of a moment.
+    """Return the UUID of a moment; see `uuid7_bits`."""
+    return UUID(int=uuid7_bits(unix_ms, entropy))
+
+
+def uuid7_bits(unix_ms: int, entropy: bytes) -> int:
+    """Return the 128 bits of the UUID of a moment.
 
     `unix_ms` is the time in ms since 1970, 48 bits; `entropy` is RANDOM_BYTES bytes from a
     cryptographic source (RFC 9562, 6.9). Raises ValueError if either does not fit.
@@ -33,7 +38,7 @@ def uuid7(unix_ms: int, entropy: bytes) -> UUID:
         raise ValueError(f"entropy must be {RANDOM_BYTES} bytes")
     random = int.from_bytes(entropy, "big")
     rand_a, rand_b = (random >> 62) & 0xFFF, random & ((1 << 62) - 1)
-    return UUID(int=unix_ms << 80 | 0x7 << 76 | rand_a << 64 | 0b10 << 62 | rand_b)
+    return unix_ms << 80 | 0x7 << 76 | rand_a << 64 | 0b10 << 62 | rand_b
 
 
 def minted_ms(key: str) -> int | None:

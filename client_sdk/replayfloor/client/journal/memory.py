@@ -74,7 +74,8 @@ class MemoryJournal:
             if standing is not None:
                 return Begun(standing, resumed=True)
             self._by_key[by_key] = place
-            return Begun(self._put(entry), resumed=False)
+            self._entries[place] = entry
+            return Begun(entry, resumed=False)
 
     def start_attempt(self, effect: StartAttempt) -> JournalEntry:
         """Perform StartAttempt."""
