@@ -53,6 +53,13 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims and finishes have the statement for several, also one that has come alone."""
+    module = "replayfloor.server.stores.postgres_together_async"
+    monkeypatch.setattr(f"{module}.is_single", lambda _entries: False)
+
+
+@pytest.fixture
 async def subject(postgres_url: str) -> AsyncIterator[ReceiptsSubject]:
     async with postgres_subject(postgres_url) as subject:
         yield subject
@@ -218,6 +225,7 @@ async def test_without_the_lease_a_live_claim_is_taken_over(
 # -- the same for what several requests share ------------------------------------------------------
 
 
+@pytest.mark.usefixtures("among_others")
 async def test_a_shared_claim_that_waited_for_a_finish_sees_its_receipt(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
@@ -230,6 +238,7 @@ async def test_a_shared_claim_that_waited_for_a_finish_sees_its_receipt(
     assert answer == Finished(receipt())
 
 
+@pytest.mark.usefixtures("among_others")
 async def test_with_the_look_before_the_insert_a_finished_key_is_claimed_again_among_others(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
@@ -252,6 +261,7 @@ async def test_with_the_look_before_the_insert_a_finished_key_is_claimed_again_a
     assert answer == Claimed()
 
 
+@pytest.mark.usefixtures("among_others")
 async def test_without_index_and_conflict_target_several_claim_one_key_together(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:
@@ -270,6 +280,7 @@ async def test_without_index_and_conflict_target_several_claim_one_key_together(
         await ReceiptsContract().test_of_simultaneous_claims_exactly_one_is_claimed(subject)
 
 
+@pytest.mark.usefixtures("among_others")
 async def test_without_the_fence_a_stale_owner_finishes_among_others(
     postgres_url: str, subject: ReceiptsSubject
 ) -> None:

@@ -59,7 +59,7 @@ async def claim_all(
     ask: Ask, claims: Sequence[Claim]
 ) -> Sequence[ClaimAnswer | AloneType | Exception]:
     """Make claims of distinct ids, sorted by id."""
-    if len(claims) == 1:
+    if is_single(claims):
         return [await claim_one(ask, claims[0])]
     written = arrays_written(claims_parameters(claims))
     result = await _ask_all(ask, load("sql/postgres/claim_batch.sql"), written)
@@ -68,13 +68,18 @@ async def claim_all(
 
 async def finish_all(ask: Ask, finishes: Sequence[Finish]) -> Sequence[bool | AloneType]:
     """Finish claims of distinct ids, sorted by id."""
-    if len(finishes) == 1:
+    if is_single(finishes):
         return [await finish_one(ask, finishes[0])]
     written = arrays_written(finishes_parameters(finishes))
     result = await _ask_all(ask, load("sql/postgres/finish_batch.sql"), written)
     if result is None:
         return [ALONE] * len(finishes)
     return finishes_answers(finishes, rows_of(result))
+
+
+def is_single(entries: Sequence[object]) -> bool:
+    """Say whether the statement for one entry is enough, which takes the server less time."""
+    return len(entries) == 1
 
 
 async def _ask_all(ask: Ask, query: LiteralString, written: Written) -> PGresult | None:
