@@ -10,14 +10,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 from contract.journal_sequences import SEQUENCES, follows_the_rules
-from replayfloor.client.journal import Journal, MemoryJournal, SQLiteJournal, open_journal
+from replayfloor.client.journal import (
+    Journal,
+    MemoryJournal,
+    SQLiteJournal,
+    open_journal,
+    sqlite_file,
+)
 from replayfloor.client.journal.sqlite_file import SQLiteFile
 from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 from replayfloor.core.journal import BeginOperation, JournalEntry, StartAttempt
@@ -181,13 +188,15 @@ def test_a_file_that_another_process_is_just_opening_is_waited_for(path: Path) -
 
 
 # From Python 3.12 on, forking is reported if a thread of another test still lives.
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_that_is_forked_while_a_write_waits_is_not_stuck(path: Path) -> None:
-    """The thread that holds the journal's lock does not exist in the child."""
+forks = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@forks
+def test_a_fork_waits_for_a_write_and_the_child_can_write(path: Path) -> None:
+    """In the middle of it, SQLite's own locks would be copied as they are, and stay so."""
     journal = SQLiteJournal(path)
     journal.begin(BeginOperation(ENTRY))
     writing = threading.Thread(target=journal.start_attempt, args=(StartAttempt(*PLACE, LATER_NS),))
-    child = multiprocessing.get_context("fork").Process(target=_start_in_child, args=(journal,))
     # Another process, because SQLite keeps the locks of its own in memory, which a fork copies.
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -196,21 +205,89 @@ def test_a_child_that_is_forked_while_a_write_waits_is_not_stuck(path: Path) -> 
         assert other.stdout.readline() == b"held\n"
         writing.start()
         time.sleep(0.1)  # by then it waits for the other process
-        child.start()
-        other.kill()
+        order: list[str] = []
+
+        def let_go() -> None:
+            order.append("let go")
+            other.kill()
+
+        threading.Timer(0.3, let_go).start()
+        child = _forked(_start_in_child, journal)
+        order.append("forked")
+    exitcode = _exitcode_of(child)
+    writing.join()
+
+    assert order == ["let go", "forked"]
+    assert exitcode == 0
+    assert journal.start_attempt(StartAttempt(*PLACE, LATER_NS)).attempts == 4
+    journal.close()
+
+
+@forks
+def test_a_child_that_is_forked_in_a_write_all_the_same_is_refused_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = SQLiteJournal(path)
+    journal.begin(BeginOperation(ENTRY))
+    monkeypatch.setattr(sqlite_file, "FORK_S", 0.01)  # a write longer than six seconds
+
+    with journal._file._lock:
+        child = _forked(_is_refused_in_child, journal, path)
+
+    assert _exitcode_of(child) == 0
+    assert journal.start_attempt(StartAttempt(*PLACE, LATER_NS)).attempts == 2
+    journal.close()
+
+
+def test_a_thread_that_waited_for_its_fork_in_vain_leaves_the_other_ones_turn_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "FORK_S", 0.01)
+    file = SQLiteFile(str(path), schema="")
+
+    def fork_too() -> None:
+        file.pause()
+        file.resume()
+
+    file.pause()
+    other = threading.Thread(target=fork_too)
+    other.start()
+    other.join()
+    assert file._lock.locked()
+    file.resume()
+    assert not file._lock.locked()
+
+
+def _forked(work: Callable[..., None], *arguments: object) -> BaseProcess:
+    child = multiprocessing.get_context("fork").Process(target=work, args=arguments)
+    child.start()
+    return child
+
+
+def _exitcode_of(child: BaseProcess) -> int | None:
     child.join(FORK_PATIENCE_S)
     child.kill()
     child.join()
-    writing.join()
-
-    assert child.exitcode == 0
-    assert journal.start_attempt(StartAttempt(*PLACE, LATER_NS)).attempts == 4
-    journal.close()
+    return child.exitcode
 
 
 def _start_in_child(journal: SQLiteJournal) -> None:
     journal.start_attempt(StartAttempt(*PLACE, LATER_NS))
     os._exit(0)
+
+
+def _is_refused_in_child(journal: SQLiteJournal, path: Path) -> None:
+    for file in (journal, SQLiteJournal(path)):
+        with pytest.raises(StoreUnavailable, match="forked") as refused:
+            file.start_attempt(StartAttempt(*PLACE, LATER_NS))
+        assert refused.value.performed is False
+    os._exit(0)
+
+
+@pytest.mark.parametrize("name", ["", ":memory:"])
+def test_a_database_that_is_gone_when_it_is_closed_is_no_journal(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="needs a file"):
+        SQLiteJournal(name)
 
 
 def test_every_write_is_flushed_before_it_returns(path: Path) -> None:

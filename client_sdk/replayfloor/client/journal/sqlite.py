@@ -32,7 +32,7 @@ from replayfloor.client.journal.rows import (
 )
 from replayfloor.client.journal.sqlite_file import SQLiteFile
 from replayfloor.client.journal.statements import sqlite_statement
-from replayfloor.core.errors import StoreUnavailable
+from replayfloor.core.errors import ConfigurationError, StoreUnavailable
 from replayfloor.core.journal import (
     COUNT_PENDING,
     EVERY_PENDING,
@@ -54,6 +54,9 @@ from replayfloor.core.journal import (
     StartAttempt,
 )
 from replayfloor.core.journal_rules import as_inserted
+
+NOT_FILES: Final = ("", ":memory:")
+"""SQLite's names of databases that are gone when they are closed."""
 
 _INSERT: Final = sqlite_statement("insert_operation")
 _FIND: Final = sqlite_statement("find_operation")
@@ -78,11 +81,17 @@ class SQLiteJournal:
     no deadline changes, is on the disk with the next write that waits for it (synchronous=NORMAL).
     If the power fails before that, the operation is open as it was before it was sent.
 
+    A process may fork: the file is closed before, and opened anew by parent and child, so that
+    `os.fork` waits for a write that is under way (SQLite's locks do not survive being copied).
+
     Raises StoreUnavailable if the file cannot be read or written, ConfigurationError if it belongs
     to another program or has the schema of another release.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open nothing yet. Raises ConfigurationError for a database that is not a file."""
+        if os.fspath(path) in NOT_FILES:
+            raise ConfigurationError("the journal needs a file; MemoryJournal() does without one")
         self._file = SQLiteFile(os.fspath(path), sqlite_statement("create_schema"))
 
     def begin(self, effect: BeginOperation) -> Begun:

@@ -1,7 +1,7 @@
-"""One SQLite file: opening it, whose it is, one connection per process, errors. No statements.
+"""One SQLite file: one connection behind one lock, forks, errors. No statements.
 
-One connection behind one lock: SQLite has one writer anyway, and a second connection of this
-process would only add "database is locked".
+SQLite has one writer anyway, and a second connection of this process would only add "database is
+locked". How the file is opened, and whose it is, is in `sqlite_open`.
 """
 
 from __future__ import annotations
@@ -9,26 +9,22 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from replayfloor.client.journal.rows import Row, Value
-from replayfloor.core.errors import ConfigurationError, StoreUnavailable
+from replayfloor.client.journal.sqlite_open import BUSY_TIMEOUT_S, FULL, open_journal
+from replayfloor.core.errors import StoreUnavailable
 
-APPLICATION_ID: Final = 0x52504C46
-"""Marks a file as ours ("RPLF"), so that another program's file is not taken for one."""
+FORK_S: Final = BUSY_TIMEOUT_S + 1.0
+"""How long a fork waits for a write: longer than SQLite itself waits for another process."""
 
-SCHEMA_VERSION: Final = 2
-
-BUSY_TIMEOUT_S: Final = 5.0
-"""How long a write waits for another process. A write takes one flush of the disk, some ms."""
-
-_WAL_RETRY_S: Final = 0.01
-
-_FULL: Final = "pragma synchronous = full"
-"""A commit waits until the write-ahead log is on the disk, with all that is in it."""
+FORKED: Final = (
+    "the process was forked while the file was written to, and SQLite's locks were copied as they "
+    "were: fork before the first call, or start the process anew (spawn, exec)"
+)
 
 _NORMAL: Final = "pragma synchronous = normal"
 """A commit is with the operating system: it survives the process, not a loss of power."""
@@ -36,6 +32,9 @@ _NORMAL: Final = "pragma synchronous = normal"
 _abandoned: list[sqlite3.Connection] = []
 """Connections of the parent process, kept alive in a child: closing one there could remove the
 write-ahead log of a file that the parent still writes to."""
+
+_unusable: set[str] = set()
+"""Paths of files whose locks were copied into this process by a fork."""
 
 _files: weakref.WeakSet[SQLiteFile] = weakref.WeakSet()
 
@@ -49,6 +48,8 @@ class SQLiteFile:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._closed = False
+        self._forking: int | None = None
+        """The thread that has the lock until its fork is done."""
         self._waits = True
         """Whether a commit of the connection waits for the disk."""
         _files.add(self)
@@ -66,7 +67,7 @@ class SQLiteFile:
                 raise StoreUnavailable("the journal was closed")
             try:
                 if self._connection is None:
-                    self._connection = _open(self._path, self._schema)
+                    self._connection = self._opened()
                     self._waits = True
                 if self._waits is not durable:
                     self._wait_for_disk(self._connection, durable=durable)
@@ -75,12 +76,17 @@ class SQLiteFile:
             except (sqlite3.Error, OverflowError, UnicodeError) as error:
                 raise StoreUnavailable(f"SQLite journal {self._path}: {error}") from error
 
+    def _opened(self) -> sqlite3.Connection:
+        if _unusable and os.path.realpath(self._path) in _unusable:
+            raise StoreUnavailable(f"SQLite journal {self._path}: {FORKED}", performed=False)
+        return open_journal(self._path, self._schema)
+
     def _wait_for_disk(self, connection: sqlite3.Connection, *, durable: bool) -> None:
         # Of one connection, because a second one would read its pages anew after each write of the
         # first. As a script, which is compiled each time: SQLite performs this pragma when it is
         # compiled, and a statement that Python kept would do nothing.
         self._waits = True
-        connection.executescript(_FULL if durable else _NORMAL)
+        connection.executescript(FULL if durable else _NORMAL)
         self._waits = durable
 
     def close(self) -> None:
@@ -97,88 +103,51 @@ class SQLiteFile:
         if connection is not None:
             connection.close()
 
-    def forget(self) -> None:
-        """Start anew in a child process: the lock may be held by a thread that is not here.
+    # -- for a fork -----------------------------------------------------------------------------
 
-        A fork in the middle of a transaction is beyond help: SQLite's own locks are copied, held.
-        Fork before the first write, as pre-forking servers do.
+    def pause(self) -> None:
+        """Close the file before this process forks; it is opened again by whoever needs it.
+
+        SQLite keeps in memory which locks a process has on a file, behind mutexes of its own. In
+        the middle of a write all of that would be copied, and neither the locks nor the thread
+        that lets go of the mutex: the child would hang, or write without a lock.
         """
-        self._lock = threading.Lock()
+        if self._lock.acquire(timeout=FORK_S):
+            # By thread, because two of them may fork at a time, and one wait in vain.
+            self._forking = threading.get_ident()
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def resume(self) -> None:
+        """Go on in the parent."""
+        if self._forking == threading.get_ident():
+            self._forking = None
+            self._lock.release()
+
+    def begin_anew(self) -> None:
+        """Go on in the child: the lock may be held by a thread that is not here."""
+        paused = self._forking == threading.get_ident()
+        self._lock, self._forking = threading.Lock(), None
         if self._connection is not None:
             _abandoned.append(self._connection)
             self._connection = None
+        if not paused:
+            _unusable.add(os.path.realpath(self._path))
 
 
-def _forget_all() -> None:
+def _each(do: Callable[[SQLiteFile], None]) -> None:
     for file in list(_files):
-        file.forget()
+        do(file)
 
 
-os.register_at_fork(after_in_child=_forget_all)
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(
+        before=partial(_each, SQLiteFile.pause),
+        after_in_parent=partial(_each, SQLiteFile.resume),
+        after_in_child=partial(_each, SQLiteFile.begin_anew),
+    )
 
 
 def _row(cursor: sqlite3.Cursor, values: tuple[Value, ...]) -> Row:
     return dict(zip((column[0] for column in cursor.description), values, strict=True))
-
-
-def _open(path: str, schema: str) -> sqlite3.Connection:
-    # Autocommit: a statement that fails, or whose caller is cancelled, leaves no transaction open.
-    connection = sqlite3.connect(
-        path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-    )
-    try:
-        # Before anything is written: another program's file is left as it is.
-        ours = _is_ours(connection, path)
-        _use_wal(connection)
-        connection.executescript(_FULL)
-        if not ours:
-            connection.executescript(schema)
-            _is_ours(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    # The switch fails at once, whatever the busy timeout, when several processes open the file.
-    give_up_at = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            connection.execute("pragma journal_mode = wal").fetchall()
-            return
-        except sqlite3.OperationalError:
-            if time.monotonic() >= give_up_at:
-                raise
-            time.sleep(_WAL_RETRY_S)
-
-
-def _is_ours(connection: sqlite3.Connection, path: str) -> bool:
-    """Return False for an empty file; raises ConfigurationError for anybody else's."""
-    application = _number(connection, "pragma application_id")
-    version = _number(connection, "pragma user_version")
-    if (application, version) == (APPLICATION_ID, SCHEMA_VERSION):
-        return True
-    if application == APPLICATION_ID:
-        raise ConfigurationError(
-            f"the journal {path} has schema version {version}, this release knows "
-            f"{SCHEMA_VERSION}: {_advice(version)}"
-        )
-    if application or version or _number(connection, "select count(*) from sqlite_master"):
-        raise ConfigurationError(f"{path} is a SQLite database, but not a journal of replayfloor")
-    return False
-
-
-def _advice(version: int) -> str:
-    if version > SCHEMA_VERSION:
-        return "use the release that wrote it, or a newer one"
-    # No release wrote an older one, so that none is brought up to date.
-    return (
-        "reconcile what is pending in it, then move the file (with its -wal and -shm) away; "
-        "a new one is made in its place"
-    )
-
-
-def _number(connection: sqlite3.Connection, statement: str) -> int:
-    (value,) = connection.execute(statement).fetchone()
-    return int(value)

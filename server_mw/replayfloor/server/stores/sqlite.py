@@ -45,7 +45,16 @@ FORK_S = 1.0
 DECLARATION: Final = b"declaration"
 """Stands for the id of a receipt in the queue: it is no receipt's, which are of 16 bytes."""
 
-FORKED = "the process was forked while a transaction was open on the file; open a store in it anew"
+FORKED = (
+    "the process was forked while a transaction was open on the file, and SQLite's locks were "
+    "copied as they were: fork before the first request, or start the process anew (spawn, exec)"
+)
+
+_unusable: set[str] = set()
+"""Paths of files whose locks were copied into this process by a fork."""
+
+_abandoned: list[Database] = []
+"""The parent's connections to them: closing one here could remove the log of a file in use."""
 
 
 class SQLiteReceipts:
@@ -70,7 +79,8 @@ class SQLiteReceipts:
         self._path, self._operation_s, self._clock = Path(path), operation_s, clock
         self._turn = threading.Lock()
         self._database = Database(self._path, operation_s)
-        self._paused = self._broken = False
+        self._forking: int | None = None
+        """The thread that has the turn until its fork is done."""
         self._operations: Coalescer[Work[object], object] = Coalescer(
             self._together, self._alone, entries_max=ENTRIES_MAX, limit_s=operation_s
         )
@@ -86,8 +96,8 @@ class SQLiteReceipts:
 
     def close(self) -> None:
         """Close the file, after whatever is using it."""
-        if self._broken:
-            return  # the connection is the parent's
+        if self._is_unusable():
+            return  # the connection, if there is one, is the parent's
         self._take_turn()
         try:
             self._database.close()
@@ -164,7 +174,7 @@ class SQLiteReceipts:
             self._turn.release()
 
     def _take_turn(self, deadline: float | None = None) -> None:
-        if self._broken:
+        if self._is_unusable():
             raise StoreUnavailable(FORKED, performed=False)
         left_s = self._operation_s if deadline is None else max(0.0, deadline - time.monotonic())
         if not self._turn.acquire(timeout=left_s):
@@ -176,22 +186,30 @@ class SQLiteReceipts:
         """Close the file before the process forks; it is opened again by whoever needs it.
 
         What SQLite remembers of its locks would be copied, and the locks would not: the child
-        would write without any. While a transaction is open nothing can be closed; then the child
-        is not let near the file.
+        would write without any, or wait for a thread that it does not have. While a transaction is
+        open nothing can be closed; then the child is not let near the file, not by another store.
         """
-        self._paused = self._turn.acquire(timeout=FORK_S)
-        if self._paused:
+        if self._turn.acquire(timeout=FORK_S):
+            # By thread, because two of them may fork at a time, and one wait in vain.
+            self._forking = threading.get_ident()
             self._database.close()
 
     def resume(self) -> None:
         """Go on in the parent."""
-        if self._paused:
+        if self._forking == threading.get_ident():
+            self._forking = None
             self._turn.release()
 
     def begin_anew(self) -> None:
         """Go on in the child: no thread that had the turn is here."""
-        self._turn = threading.Lock()
-        self._broken = self._broken or not self._paused
+        paused = self._forking == threading.get_ident()
+        self._turn, self._forking = threading.Lock(), None
+        if not paused:
+            _unusable.add(os.path.realpath(self._path))
+            _abandoned.append(self._database)
+
+    def _is_unusable(self) -> bool:
+        return bool(_unusable) and os.path.realpath(self._path) in _unusable
 
 
 _stores: WeakSet[SQLiteReceipts] = WeakSet()
