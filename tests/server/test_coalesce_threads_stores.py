@@ -25,6 +25,7 @@ from replayfloor.core.fingerprint import ReceiptId
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import Receipt
 from replayfloor.server.stores.postgres import PostgresReceipts
+from replayfloor.server.stores.postgres_options import LANES_FROM
 from replayfloor.server.stores.sqlite import SQLiteReceipts
 from replayfloor.testing.contract import claim, new_fence, new_id, receipt
 from server.coalescing import LIMIT_S, Together, together, until
@@ -64,7 +65,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         )
     else:
         url: str = request.getfixturevalue("migrated_own_url")
-        receipts = PostgresReceipts(url)
+        # Without connections that threads have for themselves.
+        receipts = PostgresReceipts(url, pool_connections=LANES_FROM)
 
         def spoil(id_: ReceiptId) -> None:
             with psycopg.connect(url) as database:
@@ -166,7 +168,7 @@ def test_a_finish_that_the_database_refuses_fails_alone(store: Store) -> None:
 def test_when_the_connection_is_cut_each_claim_has_its_own_failure(
     migrated_own_url: str,
 ) -> None:
-    receipts = PostgresReceipts(migrated_own_url)
+    receipts = PostgresReceipts(migrated_own_url, pool_connections=LANES_FROM)
     receipts.open()
     crowd = together(receipts._claims)
     ids = [new_id() for _ in range(3)]

@@ -1,8 +1,11 @@
-"""Claims and finishes keep a connection each, and lose nothing by it."""
+"""Claims and finishes, and threads, keep connections, and lose nothing by it."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 
 import psycopg
 import pytest
@@ -10,12 +13,17 @@ import pytest
 from replayfloor.core.claims import Abandon, Claimed, Finish, Finished, InFlight, Renew
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import Receipt
+from replayfloor.server.stores import postgres_direct, postgres_lane
 from replayfloor.server.stores.postgres import PostgresReceipts
 from replayfloor.server.stores.postgres_direct import numbered
+from replayfloor.server.stores.postgres_lane import KEPT_S
 from replayfloor.server.stores.postgres_options import LANES_FROM
 from replayfloor.testing.contract import LONG_MS, claim, new_fence, new_id, receipt
+from server.coalescing import until
 
 SOON_S = 1.0
+FEW = 3
+MANY = 12
 
 
 @pytest.fixture
@@ -92,6 +100,100 @@ def test_closing_leaves_no_connection(store: PostgresReceipts, migrated_url: str
     execute(store)
 
 
+@pytest.mark.parametrize("own", [1, FEW])
+def test_a_claim_that_has_to_wait_holds_up_no_other_thread(migrated_url: str, own: int) -> None:
+    """Those that share one statement have to; so threads have connections of their own."""
+    store = PostgresReceipts(migrated_url, pool_connections=LANES_FROM + own)
+    held = new_id()
+    store.claim(claim(held, new_fence(), 1))
+    with psycopg.connect(migrated_url) as holding:
+        holding.execute("select 1 from replayfloor.claims where id = %s for update", (held.hex(),))
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(store.claim, claim(held, new_fence(), takeover=True))
+            until(lambda: waits_for_a_lock(migrated_url))
+            execute(store)
+            assert not waiting.done()
+            holding.rollback()
+            assert waiting.result() == Claimed(taken_over=True)
+    store.close()
+
+
+def test_a_thread_has_the_same_connection_every_time(migrated_url: str) -> None:
+    store = PostgresReceipts(migrated_url, pool_connections=LANES_FROM + 2)
+    seen: dict[int, set[int]] = {}
+    barrier = threading.Barrier(2)
+
+    def work(thread: int) -> None:
+        for _ in range(5):
+            barrier.wait()
+            execute(store)
+            seen.setdefault(thread, set()).add(own_backend(store))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, range(2)))
+    store.close()
+
+    assert [len(backends) for backends in seen.values()] == [1, 1]
+    assert len(set().union(*seen.values())) == 2
+
+
+def test_more_threads_than_connections_lose_nothing(migrated_url: str) -> None:
+    store = PostgresReceipts(migrated_url, pool_connections=LANES_FROM + 1)
+    with ThreadPoolExecutor(MANY) as pool:
+        for done in [pool.submit(execute, store) for _ in range(10 * MANY)]:
+            done.result()
+        with psycopg.connect(migrated_url, autocommit=True) as watching:
+            assert len(backends(watching)) <= LANES_FROM + 1
+    store.close()
+
+
+def test_after_a_while_the_pool_has_back_what_threads_kept_that_are_gone(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PostgresReceipts(migrated_url)
+    barrier = threading.Barrier(FEW)
+
+    def work() -> None:
+        barrier.wait()
+        execute(store)
+
+    with ThreadPoolExecutor(FEW) as pool:
+        for done in [pool.submit(work) for _ in range(FEW)]:
+            done.result()
+    execute(store)  # with a lane of its own, as one thread more
+    assert len(kept(store)) == FEW + 1
+    now = monotonic()
+    monkeypatch.setattr(postgres_lane, "monotonic", lambda: now + KEPT_S)
+    execute(store)
+
+    assert len(kept(store)) == 1
+    store.close()
+
+
+def test_an_interrupted_claim_has_ended_when_its_thread_goes_on(
+    store: PostgresReceipts, migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It undoes what was done; an undoing that overtook the doing would leave that behind."""
+    execute(store)
+
+    class Interrupting:
+        def register(self, _descriptor: int, _events: int) -> None: ...
+
+        def poll(self, _ms: int) -> list[object]:
+            until(lambda: waits_for_a_lock(migrated_url))
+            raise KeyboardInterrupt
+
+    id_ = new_id()
+    with psycopg.connect(migrated_url) as holding:
+        holding.execute("lock table replayfloor.claims in share mode")
+        with monkeypatch.context() as patched:
+            patched.setattr(postgres_direct.select, "poll", Interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                store.claim(claim(id_, new_fence()))
+        assert not waits_for_a_lock(migrated_url)
+    assert store.claim(claim(id_, new_fence())) == Claimed()
+
+
 def test_a_parameter_that_is_named_twice_has_one_number() -> None:
     assert numbered("f(%(a)s, cast(%(b)s as int), %(a)s)") == (
         b"f($1, cast($2 as int), $1)",
@@ -106,3 +208,26 @@ def backends(connection: psycopg.Connection[tuple[object, ...]]) -> list[int]:
         " and datname = current_database()"
     )
     return [int(str(pid)) for (pid,) in connection.execute(query).fetchall()]
+
+
+def waits_for_a_lock(url: str) -> bool:
+    """Whether a statement of the store's protocol waits for another transaction."""
+    query = (
+        "select 1 from pg_stat_activity where application_name = 'replayfloor'"
+        " and datname = current_database() and wait_event_type = 'Lock'"
+    )
+    with psycopg.connect(url) as watching:
+        return bool(watching.execute(query).fetchall())
+
+
+def kept(store: PostgresReceipts) -> list[int]:
+    """Return the backends of the connections that threads have for themselves."""
+    lanes = (lane._connection for lane in store._own_lanes._lanes)
+    return [connection.info.backend_pid for connection in lanes if connection is not None]
+
+
+def own_backend(store: PostgresReceipts) -> int:
+    """Return that of this thread."""
+    connection = store._own_lanes._own.lane._connection
+    assert connection is not None
+    return int(connection.info.backend_pid)

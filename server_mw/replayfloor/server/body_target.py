@@ -59,12 +59,22 @@ def asgi_head(scope: Scope) -> RequestHead:
     )
 
 
-def wsgi_head(environ: Mapping[str, object]) -> RequestHead:
-    """Return the head of a WSGI request.
+def wsgi_head(environ: Mapping[str, object], *, with_headers: bool = True) -> RequestHead:
+    """Return the head of a WSGI request; its headers only for who looks at them.
 
     A header that was sent in several lines is one here, as the server joined them.
     """
     content_type = _text(environ, "CONTENT_TYPE")
+    return RequestHead(
+        _text(environ, "REQUEST_METHOD").decode("latin-1"),
+        _wsgi_path(environ),
+        _text(environ, "QUERY_STRING"),
+        content_type,
+        _wsgi_headers(environ, content_type) if with_headers else (),
+    )
+
+
+def _wsgi_headers(environ: Mapping[str, object], content_type: bytes) -> Headers:
     headers = [
         (name[5:].replace("_", "-").lower().encode("latin-1"), _text(environ, name))
         for name in environ
@@ -73,13 +83,7 @@ def wsgi_head(environ: Mapping[str, object]) -> RequestHead:
     for name, value in (("type", content_type), ("length", _text(environ, "CONTENT_LENGTH"))):
         if value:
             headers.append((b"content-" + name.encode(), value))
-    return RequestHead(
-        _text(environ, "REQUEST_METHOD").decode("latin-1"),
-        _wsgi_path(environ),
-        _text(environ, "QUERY_STRING"),
-        content_type,
-        tuple(headers),
-    )
+    return tuple(headers)
 
 
 def _asgi_path(scope: Scope) -> bytes:
@@ -102,14 +106,24 @@ def _asgi_path(scope: Scope) -> bytes:
 
 
 def _wsgi_path(environ: Mapping[str, object]) -> bytes:
-    decoded = _local(_text(environ, "SCRIPT_NAME") + _text(environ, "PATH_INFO"))
-    for name in _TARGETS:
-        path = _path_of(_text(environ, name))
+    path = _text(environ, "SCRIPT_NAME") + _text(environ, "PATH_INFO")
+    targets = tuple([_text(environ, name) for name in _TARGETS])
+    known = len(path) + sum(map(len, targets)) <= PATH_KNOWN_BYTES_MAX
+    return (_known_path if known else _path_of_all)(path, targets)
+
+
+def _path_of_all(decoded: bytes, targets: tuple[bytes, ...]) -> bytes:
+    decoded = _local(decoded)
+    for target in targets:
+        path = _path_of(target)
         # It says which slashes are between segments, and nothing more; if it names another path,
         # a proxy or a middleware has changed what came from there. cheroot decodes all but slashes.
         if path and unquote_to_bytes(path) in (decoded, decoded.replace(b"%2F", b"/")):
             return _one_form(path)
     return _escaped(decoded) or b"/"
+
+
+_known_path = lru_cache(PATHS_KNOWN_MAX)(_path_of_all)
 
 
 @lru_cache(PATHS_KNOWN_MAX)

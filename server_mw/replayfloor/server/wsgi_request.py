@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import IO, TypeAlias, cast
 
 from replayfloor.server import clock
-from replayfloor.server.body import BodyReader, ReadBody, read_before
+from replayfloor.server.body import BodyReader, ReadBody, read_before, whole_body
 from replayfloor.server.body_digest import CHUNK_BYTES
 from replayfloor.server.body_target import wsgi_head
 from replayfloor.server.effects import (
@@ -32,28 +33,34 @@ class WSGIRequest:
         announced = _announced(self._environ)
         if announced is not None and announced > self._body_bytes_max:
             return BodyTooLarge()
-        reader = BodyReader(wsgi_head(self._environ), effect.rule)
-        try:
-            stream = cast("IO[bytes]", self._environ["wsgi.input"])
-            # One byte above the limit shows that it is exceeded; no more is asked for.
-            ends_at = self._body_bytes_max + 1 if announced is None else announced
-            while reader.size < ends_at:
-                try:
-                    chunk = stream.read(min(ends_at - reader.size, CHUNK_BYTES))
-                except OSError:
-                    # How gunicorn and mod_wsgi tell that the client is gone, or its chunks end.
-                    return ClientGone()
-                if not chunk:
-                    break
+        head = wsgi_head(self._environ, with_headers=effect.rule.function is not None)
+        # One byte above the limit shows that it is exceeded; no more is asked for.
+        ends_at = self._body_bytes_max + 1 if announced is None else announced
+        chunk = self._read(ends_at)
+        if chunk is not None and len(chunk) == announced:
+            self._body = whole_body(head, effect.rule, bytes(chunk))
+            return RequestRead(self._body.fingerprint, clock.wall_ms())
+        with closing(BodyReader(head, effect.rule)) as reader:
+            while chunk:
                 if reader.size + len(chunk) > self._body_bytes_max:
                     return BodyTooLarge()
                 reader.feed(chunk)
-            if announced is not None and reader.size < announced:
+                chunk = self._read(ends_at - reader.size)
+            if chunk is None or reader.size < (announced or 0):
                 return ClientGone()
             self._body = reader.finish()
-        finally:
-            reader.close()
         return RequestRead(self._body.fingerprint, clock.wall_ms())
+
+    def _read(self, left: int) -> bytes | None:
+        """Return the next bytes, none if there are no more; None if the client is gone."""
+        if not left:
+            return b""
+        try:
+            stream = cast("IO[bytes]", self._environ["wsgi.input"])
+            return stream.read(min(left, CHUNK_BYTES))
+        except OSError:
+            # How gunicorn and mod_wsgi tell that the client is gone, or its chunks end.
+            return None
 
     def use(self, body: bytes) -> None:
         """Take a body that was read before: the request's own, or a part of it."""

@@ -9,7 +9,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from pybreaker import (
@@ -53,14 +53,14 @@ class Circuit:
             throw_new_error_on_trip=False,
         )
         self._probe = threading.Lock()
+        self._as_usual = _AsUsual(self)
 
     @property
     def closed(self) -> bool:
         """Whether the server is asked without further ado."""
         return self._storage.state == STATE_CLOSED
 
-    @contextmanager
-    def attempt(self) -> Generator[bool]:
+    def attempt(self) -> AbstractContextManager[bool]:
         """Surround one operation, and say whether it is the probe after a failure.
 
         Raises CircuitBreakerError, at once, if the server is not to be asked.
@@ -69,13 +69,10 @@ class Circuit:
         would wait: hence the second lock, which is only tried, never waited for. Whoever saw the
         circuit closed just before it opened goes past that lock, as if a moment earlier.
         """
-        if self.closed:
-            try:
-                yield False
-            except Exception as error:
-                self._report(error)
-                raise
-            return
+        return self._as_usual if self.closed else self._as_probe()
+
+    @contextmanager
+    def _as_probe(self) -> Generator[bool]:
         if not self._probe.acquire(blocking=False):
             raise CircuitBreakerError("another request is finding out")
         try:
@@ -84,7 +81,7 @@ class Circuit:
         finally:
             self._probe.release()
 
-    def _report(self, error: Exception) -> None:
+    def report(self, error: Exception) -> None:
         """Tell pybreaker of a failure. It need not hear of each success: the first failure opens.
 
         If the circuit was opened meanwhile (many fail at once), this is refused, and changes
@@ -102,6 +99,22 @@ class Circuit:
         if isinstance(error, Exception):
             return not is_outage(error)
         return self._breaker.current_state != STATE_HALF_OPEN
+
+
+class _AsUsual:
+    """Surrounds operations of a closed circuit, any number at a time: it remembers nothing."""
+
+    __slots__ = ("_circuit",)
+
+    def __init__(self, circuit: Circuit) -> None:
+        self._circuit = circuit
+
+    def __enter__(self) -> bool:
+        return False
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, Exception):
+            self._circuit.report(error)
 
 
 class Circuits:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -33,14 +31,22 @@ NO_LIMIT_S = 3600.0
 _until: ContextVar[float | None] = ContextVar("replayfloor_lock_until", default=None)
 
 
-@contextmanager
-def until(deadline: float) -> Generator[None]:
+class until:  # noqa: N801 - reads as the function it would be, and costs half of that
     """Let everything that this thread asks of Redis end by a moment of `time.monotonic`."""
-    token = _until.set(deadline)
-    try:
-        yield
-    finally:
-        _until.reset(token)
+
+    __slots__ = ("_deadline", "_token")
+
+    def __init__(self, deadline: float) -> None:
+        """Change nothing yet."""
+        self._deadline = deadline
+
+    def __enter__(self) -> None:
+        """Set the moment."""
+        self._token = _until.set(self._deadline)
+
+    def __exit__(self, *_: object) -> None:
+        """Set the one from before."""
+        _until.reset(self._token)
 
 
 def left_s(limit_s: float) -> float:

@@ -1,7 +1,8 @@
 """Blocking receipts in Postgres, with psycopg 3: arguments, one round trip, decode.
 
-No decisions here. Any number of threads may use one store; claims and finishes that arrive while
-others are under way share a statement and a commit. A process that was forked from one that
+No decisions here. Any number of threads may use one store. As many as there are connections to spare
+have one each; claims and finishes of others that arrive while one is under way share a statement
+and a commit. A process that was forked from one that
 had used it gets connections of its own: two processes on one connection would read each other's
 answers.
 """
@@ -37,7 +38,7 @@ from replayfloor.server.stores.postgres_connection import (
     get_connection,
 )
 from replayfloor.server.stores.postgres_finish_in import finish_in
-from replayfloor.server.stores.postgres_lane import Lane, on_pool
+from replayfloor.server.stores.postgres_lane import Lane, Lanes, on_pool
 from replayfloor.server.stores.postgres_link import seconds_left
 from replayfloor.server.stores.postgres_options import (
     HANDLER_CONNECTIONS,
@@ -63,7 +64,7 @@ CLAIMS, FINISHES = 0, 1
 
 T = TypeVar("T")
 
-_inherited: list[tuple[tuple[Pool, Pool], tuple[Lane, Lane]]] = []
+_inherited: list[tuple[tuple[Pool, Pool], tuple[Lane, Lane], Lanes]] = []
 """Pools that a forked process was born with. They are its parent's: collecting them as garbage
 would mean to wait for threads that do not exist here."""
 
@@ -103,7 +104,8 @@ class PostgresReceipts:
 
     def _begin_anew(self) -> None:
         self._process = os.getpid()
-        self._lanes = (Lane(), Lane())  # of claims, of finishes
+        self._lanes = (Lane(), Lane())  # of batches of claims, of finishes
+        self._own_lanes = Lanes(self._options.own_lanes)
         self._pools: tuple[Pool, Pool] | None = None
         self._opening = threading.Lock()
         self._failed_at = -inf
@@ -117,21 +119,29 @@ class PostgresReceipts:
         """Close both pools."""
         pools, self._pools = self._pools, None
         if self._process == os.getpid():
-            for lane in self._lanes:
+            for lane in (*self._lanes, self._own_lanes):
                 lane.close(self._options.operation_s)
             _close(pools or ())
 
     def claim(self, claim: Claim) -> ClaimAnswer:
         """See `replayfloor.core.claims.Claim`."""
+        deadline = self._deadline()
+        protocol, _handlers = self._opened(deadline)
+        if (lane := self._own_lanes.take()) is not None:
+            return lane.run_taken(protocol, deadline, lambda own: claim_one(own, claim, deadline))
         if joins_claims(claim):
             return self._claims.ask(claim.id, claim)
-        return self._claim(claim, self._deadline())
+        return self._claim(claim, deadline)
 
     def finish(self, finish: Finish) -> bool:
         """See `replayfloor.core.claims.Finish`."""
+        deadline = self._deadline()
+        protocol, _handlers = self._opened(deadline)
+        if (lane := self._own_lanes.take()) is not None:
+            return lane.run_taken(protocol, deadline, lambda own: finish_one(own, finish, deadline))
         if joins_finishes(finish):
             return self._finishes.ask(finish.id, finish)
-        return self._finish(finish, self._deadline())
+        return self._finish(finish, deadline)
 
     def abandon(self, abandon: Abandon) -> bool:
         """See `replayfloor.core.claims.Abandon`."""
@@ -172,7 +182,7 @@ class PostgresReceipts:
     def _opened(self, deadline: float) -> tuple[Pool, Pool]:
         if self._process != os.getpid():
             if self._pools is not None:
-                _inherited.append((self._pools, self._lanes))
+                _inherited.append((self._pools, self._lanes, self._own_lanes))
             self._begin_anew()
         if (pools := self._pools) is not None:
             return pools

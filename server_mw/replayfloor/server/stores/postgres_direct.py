@@ -8,26 +8,35 @@ behind PgBouncer too.
 from __future__ import annotations
 
 import re
+import select
 from collections.abc import Callable, Mapping
 from functools import cache
-from math import inf
+from math import ceil, inf
+from time import monotonic
 from typing import Final, LiteralString, TypeAlias
 from uuid import UUID
 
 import psycopg
-from psycopg import errors, generators, pq
+from psycopg import errors, generators, pq, waiting
 from psycopg.abc import PQGen
 from psycopg.pq.abc import PGconn, PGresult
 
 from replayfloor.core.claims import Claim, Finish
 from replayfloor.core.receipt import encode_receipt
 from replayfloor.server.stores.postgres_connection import BoundedConnection
-from replayfloor.server.stores.postgres_link import silence_is_unavailable
+from replayfloor.server.stores.postgres_link import seconds_left, silence_is_unavailable
 from replayfloor.server.stores.postgres_values import Values
 from replayfloor.server.stores.protocols import Row
 
 Written: TypeAlias = Mapping[str, bytes | None]
 """Parameters as Postgres reads them, by the names in the statement."""
+
+AT_ONCE_S: Final = 10.0
+"""The longest first wait, after which psycopg's goes on. More than an operation takes; a bound for
+what is given to the system, which counts milliseconds in 31 bits."""
+
+CANCEL_S: Final = 5.0
+"""How long the end of an interrupted statement is waited for; psycopg's own value."""
 
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 
@@ -55,7 +64,8 @@ def result_of(
     """
     connection.deadline = deadline
     try:
-        (result,) = connection.wait(asked(connection.pgconn, statement, written))
+        send(connection.pgconn, statement, written)
+        (result,) = _results(connection, deadline)
         if result.status != pq.ExecStatus.TUPLES_OK:
             raise errors.error_from_result(result)
     except psycopg.Error:
@@ -66,10 +76,45 @@ def result_of(
     return result
 
 
-def asked(pgconn: PGconn, statement: LiteralString, written: Written) -> PQGen[list[PGresult]]:
-    """Send a statement and return its results; what it waits for is what psycopg's waits take."""
+def _results(connection: BoundedConnection, deadline: float) -> list[PGresult]:
+    """Read what was asked for, after one wait if all of it has come by then, as it nearly always
+    has; psycopg's own waits, which are ready for more, take as long as sending and reading."""
+    pgconn = connection.pgconn
+    reading: PQGen[list[PGresult]] = generators.execute(pgconn)
+    try:
+        if next(reading) == waiting.WAIT_R:
+            poller = select.poll()
+            poller.register(pgconn.socket, select.POLLIN)
+            if poller.poll(ceil(min(seconds_left(deadline), AT_ONCE_S) * 1000)):
+                reading.send(waiting.READY_R)
+    except StopIteration as stop:
+        results: list[PGresult] = stop.value
+        return results
+    except (KeyboardInterrupt, SystemExit):
+        _end(connection)
+        raise
+    return connection.wait(reading)
+
+
+def _end(connection: BoundedConnection) -> None:
+    """End the statement before who is interrupted goes on, and undoes what it does; as psycopg."""
+    connection.deadline = monotonic() + CANCEL_S
+    try:
+        connection.cancel_safe(timeout=CANCEL_S)
+        connection.wait(generators.execute(connection.pgconn))
+    except psycopg.Error:
+        connection.close()
+
+
+def send(pgconn: PGconn, statement: LiteralString, written: Written) -> None:
+    """Begin to send a statement."""
     query, names = numbered(statement)
     pgconn.send_query_params(query, [written[name] for name in names])
+
+
+def asked(pgconn: PGconn, statement: LiteralString, written: Written) -> PQGen[list[PGresult]]:
+    """Send a statement and return its results; what it waits for is what psycopg's waits take."""
+    send(pgconn, statement, written)
     results: list[PGresult] = yield from generators.execute(pgconn)
     return results
 

@@ -23,7 +23,8 @@ of operations a second; Postgres allows 100 unless told otherwise, shared by all
 
 LANES_FROM = 4
 """Connections of the protocol's pool from which on claims and finishes keep one each; two are left
-then for renewals, and for whoever comes while a lane is in use."""
+then for renewals, and for whoever comes while a lane is in use. Of a larger pool, threads keep the
+others."""
 
 HANDLER_CONNECTIONS = 10
 """Connections for handlers' transactions: how many `atomic` handlers run at a time per process."""
@@ -71,6 +72,11 @@ class PostgresOptions:
         if pool_connections < 1 or handler_connections < 1 or operation_s <= 0:
             raise ConfigurationError("pool sizes and operation_s must be positive")
         return cls(conninfo_of(url), pool_connections, handler_connections, operation_s)
+
+    @property
+    def own_lanes(self) -> int:
+        """How many connections of the protocol's pool threads may keep for themselves."""
+        return max(0, self.pool_connections - LANES_FROM)
 
     @property
     def sizes(self) -> tuple[int, int]:
