@@ -13,7 +13,7 @@ import pytest
 from replayfloor.core.claims import Abandon, Claimed, Finish, Finished, InFlight, Renew
 from replayfloor.core.message import Response
 from replayfloor.core.receipt import Receipt
-from replayfloor.server.stores import postgres_direct, postgres_lane
+from replayfloor.server.stores import postgres_lane
 from replayfloor.server.stores.postgres import PostgresReceipts
 from replayfloor.server.stores.postgres_direct import numbered
 from replayfloor.server.stores.postgres_lane import KEPT_S
@@ -187,7 +187,7 @@ def test_an_interrupted_claim_has_ended_when_its_thread_goes_on(
     with psycopg.connect(migrated_url) as holding:
         holding.execute("lock table replayfloor.claims in share mode")
         with monkeypatch.context() as patched:
-            patched.setattr(postgres_direct.select, "poll", Interrupting)
+            patched.setattr("select.poll", Interrupting)
             with pytest.raises(KeyboardInterrupt):
                 store.claim(claim(id_, new_fence()))
         assert not waits_for_a_lock(migrated_url)

@@ -1,10 +1,9 @@
 """Blocking receipts in Postgres, with psycopg 3: arguments, one round trip, decode.
 
-No decisions here. Any number of threads may use one store. As many as there are connections to spare
-have one each; claims and finishes of others that arrive while one is under way share a statement
-and a commit. A process that was forked from one that
-had used it gets connections of its own: two processes on one connection would read each other's
-answers.
+No decisions here. Any number of threads may use one store. As many as there are connections to
+spare have one each; claims and finishes of others that arrive while one is under way share a
+statement and a commit. A process that was forked from one that had used it gets connections of its
+own: two processes on one connection would read each other's answers.
 """
 
 from __future__ import annotations
