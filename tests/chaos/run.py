@@ -190,7 +190,11 @@ class Run:
         url = f"http://{HOST}:{port}/{operation.route}"
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline:
-            response = await client.post(url, json=operation.order, headers=headers)
+            try:
+                response = await client.post(url, json=operation.order, headers=headers)
+            except httpx.TransportError:
+                await asyncio.sleep(0.5)  # a busy machine; that it never answers is noticed
+                continue
             answer = answer_of(response, "repeated")
             if is_definitive(answer, response.headers.get("retry-after", "0")):
                 operation.final.append(answer)

@@ -147,6 +147,27 @@ async def test_a_finish_whose_claim_is_lost_is_refused_and_the_others_are_not(
     assert await store.claim(claim(ids[2], new_fence())) == Finished(receipt())
 
 
+@pytest.mark.parametrize("stale_first", [True, False], ids=["stale first", "owner first"])
+async def test_of_two_owners_of_a_key_that_finish_together_the_last_one_does(
+    store: AsyncSQLiteReceipts, file: Held, stale_first: bool
+) -> None:
+    file.gate.set()
+    id_, owner, stale = new_id(), new_fence(), new_fence()
+    await store.claim(claim(id_, owner))
+    file.gate.clear()
+    first = asyncio.create_task(store.claim(claim(new_id(), new_fence())))
+    await asyncio.sleep(0.01)
+    fences = (stale, owner) if stale_first else (owner, stale)
+    asked = [asyncio.create_task(store.finish(Finish(id_, fence, receipt()))) for fence in fences]
+    await asyncio.sleep(0)
+    file.gate.set()
+
+    assert await asyncio.gather(*asked) == [fence == owner for fence in fences]
+    await first
+    claims = file.ready().execute("select count(*) from replayfloor_claims where id = ?", (id_,))
+    assert claims.fetchone() == (0,)
+
+
 async def test_first_requests_and_others_share_a_transaction_and_each_has_its_answer(
     store: AsyncSQLiteReceipts, file: Held
 ) -> None:
