@@ -10,7 +10,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -88,30 +87,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(bench: Bench, scenario: Scenario, options: Options) -> list[Measured]:
-    """Let a scenario's contenders take turns at each number of connections.
-
-    With new processes in each round: where in memory one happens to begin decides over as much as
-    a quarter of its speed, for as long as it lives.
-    """
-    levels = scenario.concurrency(options.concurrency)
-    outcomes: dict[int, dict[str, list[Outcome]]] = {level: {} for level in levels}
-    for turn in range(options.rounds):
-        with bench.contenders(scenario) as contenders:
-            # Each round begins with another one: what a turn leaves to the next, pages to
-            # write or connections to close, is each one's burden as often.
-            first = turn % len(contenders)
-            names = [*contenders][first:] + [*contenders][:first]
-            for level, name in product(levels, names):
-                one = contenders[name]
-                label = f"{scenario.name}-{level}-{name}-{turn + 1}"
-                with profiled(options.profile, one.pids, label, options.seconds):
-                    outcome = one.run(level, options.seconds)
-                outcomes[level].setdefault(name, []).append(outcome)
-                say(
-                    f"{label}: {outcome.per_second:.0f}/s, {outcome.worker_cpu_us:.0f} us of"
-                    f" the worker, {outcome.own_cpu_us:.0f} us of the load generator"
-                )
-    return [Measured(scenario, level, found) for level, found in outcomes.items()]
+    """Start a scenario's contenders, and let them take turns at each number of connections."""
+    found = []
+    with bench.contenders(scenario) as contenders:
+        for connections in scenario.concurrency(options.concurrency):
+            outcomes: dict[str, list[Outcome]] = {name: [] for name in contenders}
+            names = list(contenders)
+            for turn in range(options.rounds):
+                # Each round begins with another one: what a turn leaves to the next, pages to
+                # write or connections to close, is each one's burden as often.
+                first = turn % len(names)
+                for name in names[first:] + names[:first]:
+                    one = contenders[name]
+                    label = f"{scenario.name}-{connections}-{name}-{turn + 1}"
+                    with profiled(options.profile, one.pids, label, options.seconds):
+                        outcome = one.run(connections, options.seconds)
+                    outcomes[name].append(outcome)
+                    say(
+                        f"{label}: {outcome.per_second:.0f}/s, {outcome.worker_cpu_us:.0f} us of"
+                        f" the worker, {outcome.own_cpu_us:.0f} us of the load generator"
+                    )
+            found.append(Measured(scenario, connections, outcomes))
+    return found
 
 
 def say(text: str) -> None:
